@@ -4,12 +4,20 @@ use std::time::Instant;
 
 use ratelimit_runtime::{Limiter, test_util::ManualClock};
 use tests::{proxy::Proxy, redis_server::RedisServer};
-use tokio::time::sleep;
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 use super::calls::{
     SECOND, admitted, admitted_of, embedded, embedded_at, every_rule, ms, on_both, on_redis,
     on_redis_within, quota, reason,
 };
+
+fn waits(limiter: &Limiter) -> JoinHandle<bool> {
+    let limiter = limiter.clone();
+    tokio::spawn(async move { admitted(limiter.acquire(1).await) })
+}
 
 /// A first permit, then waits of exactly one window, each of which may last as long as it takes.
 async fn waits_of_a_whole_window(rule: &str, limiter: Limiter) {
@@ -110,4 +118,23 @@ async fn a_caller_that_queues_behind_a_slow_answer_is_answered_by_its_own_deadli
     let (first, second) = (first.await.unwrap(), second.await.unwrap());
     assert!(first >= ms(400), "answers take 400 ms, not {first:?}");
     assert!(second < ms(600), "the second caller was answered after {second:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn behind_a_waiting_caller_a_wait_is_judged_by_when_permits_are_free() {
+    // By when the queue queries the store again, which is a tenth of that.
+    let server = RedisServer::start();
+    for limits in on_both(&server, "{}").await {
+        let limiter = limits.limiter("x", quota(2, 600 * SECOND));
+        assert_eq!(admitted_of(&limiter, 2).await, 2);
+        let head = waits(&limiter);
+        sleep(ms(100)).await;
+        let polled = limiter.try_acquire(1).await.unwrap_err();
+        let timed = limiter.acquire_timeout(1, 300 * SECOND);
+        let timed = timeout(10 * SECOND, timed).await.expect("at once").unwrap_err();
+        for rejection in [polled, timed] {
+            assert!(rejection.retry_after() > Some(500 * SECOND), "{rejection}");
+        }
+        head.abort();
+    }
 }

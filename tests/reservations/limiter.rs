@@ -353,3 +353,30 @@ async fn beside_another_limit_a_bucket_waits_in_turn() {
     assert_eq!(rejection.reason(), Reason::WaitTooLong);
     assert!(limiter.peek(1).await.unwrap_err().retry_after().unwrap() > SECOND, "it took no slot");
 }
+
+#[tokio::test]
+async fn a_wait_that_becomes_too_long_ends_at_once() {
+    let server = RedisServer::start();
+    for limits in [embedded("{}").await, on(&server).await] {
+        for leaky in [false, true] {
+            let rule = |quota: Quota| match leaky {
+                true => quota.leaky_bucket().unwrap(),
+                false => quota.token_bucket(1).unwrap(),
+            };
+            let name = if leaky { "leaky" } else { "token" };
+            let limiter = limits.limiter(name, rule(quota(1, SECOND)));
+            limiter.acquire(1).await.unwrap();
+            let first = waits(&limiter).await;
+            let timed = limiter.clone();
+            let timed = tokio::spawn(async move { timed.acquire_timeout(1, 60 * SECOND).await });
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let slower = RateChange::new(rule(quota(1, HOUR))).carry();
+            limiter.set_rate(slower).await.unwrap();
+            first.await.unwrap().expect("it keeps its slot");
+            let timed = timeout(20 * SECOND, timed).await.expect("at once").unwrap();
+            let rejection = timed.unwrap_err();
+            assert_eq!(rejection.reason(), Reason::WaitTooLong);
+            assert!(rejection.retry_after() > Some(HOUR / 2), "{name}: {rejection}");
+        }
+    }
+}

@@ -8,6 +8,7 @@
 mod begun;
 mod chair;
 mod driver;
+mod due;
 mod forecast;
 mod line;
 mod pace;
@@ -28,6 +29,7 @@ use tokio::{runtime::Id, sync::Notify};
 use self::{
     begun::Begun,
     chair::Chair,
+    due::Due,
     line::{Line, Part, Place, Slot},
     pace::Pace,
     turn::Turn,
@@ -267,8 +269,8 @@ enum Blocked {
 #[derive(Clone, Copy, Debug)]
 struct Delay {
     position: usize,
-    /// Milliseconds from now.
-    after: u64,
+    /// Until when, in milliseconds; the lag as in [`Due`].
+    at: u64,
     lag: u64,
 }
 
@@ -300,8 +302,8 @@ async fn first_try(
                 Blocked::By(position, core.not_before(Reason::Limited, after))
             }
             _ => {
-                let after = core.queue.head_in(started);
-                Blocked::For(Delay { position, after, lag: 0 })
+                let at = started.saturating_add(core.queue.head_in(started));
+                Blocked::For(Delay { position, at, lag: 0 })
             }
         });
     }
@@ -339,17 +341,15 @@ fn blocked(
         }
         longest = longest.max((after, position));
     }
-    Blocked::For(Delay { position: longest.1, after: longest.0, lag })
+    Blocked::For(Delay { position: longest.1, at: now.saturating_add(longest.0), lag })
 }
 
-/// Returns the latest time to query the store again: other processes may free permits early.
-fn look_again(limits: &Services, wait_ms: u64) -> u64 {
-    wait_ms.min(look_after(limits, wait_ms))
-}
-
-/// Returns how long a call that waits this long checks nothing, which may be longer than its wait.
-fn look_after(limits: &Services, wait_ms: u64) -> u64 {
-    whole_ms(limits.store.look_again_after(Duration::from_millis(wait_ms)))
+/// Returns when to query the store again for a call that waits until `at`: other processes may free
+/// permits early. May be later than that.
+fn look_at(limits: &Services, at: u64) -> u64 {
+    let now = limits.clock.now_ms();
+    let wait = Duration::from_millis(at.saturating_sub(now));
+    now.saturating_add(whole_ms(limits.store.look_again_after(wait)))
 }
 
 /// Waits in the queue of one claim, and in any queue that the caller is moved to from there.

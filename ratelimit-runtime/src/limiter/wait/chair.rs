@@ -5,7 +5,7 @@ use std::{
     task::Waker,
 };
 
-use super::{Begun, Delay, Outcome, Place, Slot, Ticket, look_again, until};
+use super::{Begun, Delay, Due, Outcome, Place, Slot, Ticket, look_at, until};
 use crate::{
     Reason, Rejection,
     limiter::{Core, plan::Claim, services::Services},
@@ -47,7 +47,7 @@ impl Chair {
     pub(super) fn join(
         self: &Arc<Self>,
         limits: &Arc<Services>,
-        Delay { position, after, lag }: Delay,
+        Delay { position, at, lag }: Delay,
         begun: &Begun,
     ) -> Result<(), (usize, Rejection)> {
         let Claim { core, wait, .. } = &self.claims[position];
@@ -56,34 +56,36 @@ impl Chair {
         let refused = |rejection: Rejection| (position, rejection);
         let room = core.numbers(limits).map_err(refused)?.effective.set.max_waiters();
         let (now, until) = (limits.clock.now_ms(), until(*wait, self.begun.at));
+        let number = self.begun.arrival;
         let earliest = core.earliest(limits, permits, now);
         let late = lag.max(core.queue.waiting().line().lag());
         if until.is_some_and(|until| now.saturating_add(earliest) > until.saturating_add(late)) {
             return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
         }
         // A reservation is made immediately; any other request is made when it can be granted.
-        let (reserves, later) = (core.pace(limits).is_some(), now + look_again(limits, after));
+        let (reserves, later) = (core.pace(limits).is_some(), Due::at(at, lag));
+        let later = later.asked_by(look_at(limits, at));
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {
             return Ok(());
         }
-        let number = self.begun.arrival;
         let joined = core.queue.change(|line| {
             let full = line.len() >= room as usize;
             let (seat, alone) = (Arc::clone(self), self.claims.len() == 1);
             // The line is locked here: any later change affects this caller too.
             let at_once = reserves || begun.is_stale(limits, &self.claims);
-            let due = if at_once { now } else { later };
+            let due = if at_once { Due::at(now, lag) } else { later };
             let place = Place { number, permits, until, alone, seat };
             (!full).then(|| {
-                line.join(place, (due, lag), begun.generation);
+                line.join(place, due, begun.generation);
                 if state.joined > self.claims.len() {
                     line.yielded(number);
                 }
             })
         });
         if joined.is_none() {
-            let after = if core.queue.is_empty() { after } else { core.queue.head_in(now) };
+            let empty = core.queue.is_empty();
+            let after = if empty { at.saturating_sub(now).max(1) } else { core.queue.head_in(now) };
             return Err((position, core.not_before(Reason::QueueFull, after)));
         }
         // From now on every call sees the queue.

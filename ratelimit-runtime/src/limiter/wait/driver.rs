@@ -11,11 +11,11 @@ use std::{
 use tokio::runtime::{Handle, Id};
 
 use super::{
-    Blocked, Core, Delay, LOOK_AGAIN, Place, Slot, Ticket, blocked,
+    Blocked, Core, Delay, Due, LOOK_AGAIN, Place, Slot, Ticket, blocked,
     chair::Chair,
     decide, lag,
     line::{Leaving, Step},
-    look_after, look_again,
+    look_at,
 };
 use crate::{
     Reason,
@@ -156,7 +156,7 @@ impl Drop for Driver {
         drivers.retain(|home| *home != self.home);
         drop(drivers);
         if self.working {
-            waiting.line().answered(0, 0);
+            waiting.line().answered(Due::default());
         }
         waiting.changed.notify_waiters();
     }
@@ -178,7 +178,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     let asked = |head: &Place<Arc<Chair>>| (head.number, Arc::clone(&head.seat));
     let head = core.queue.change(|line| line.ask().map(asked));
     let Some((number, chair)) = head else {
-        core.queue.change(|line| line.answered(0, 0));
+        core.queue.change(|line| line.answered(Due::default()));
         return;
     };
     let begun = chair.begun.again(&limits, &chair.claims);
@@ -191,21 +191,22 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     let (outcome, again) = match result {
         Ok(granted) => {
             let again = granted.first().filter(|_| granted.len() == 1).map(|got| got.again_ms);
-            (Ok(granted), now + again.unwrap_or(0))
+            (Ok(granted), now.saturating_add(again.unwrap_or(0)))
         }
         Err(refusals) => match blocked(&limits, &chair.claims, refusals, since, late + lag) {
             Blocked::By(position, rejection) => (Err((position, rejection)), now),
-            Blocked::For(Delay { position, after, .. })
+            Blocked::For(Delay { position, at, .. })
                 if Arc::ptr_eq(&chair.claims[position].core, &core) =>
             {
-                core.queue.change(|line| line.answered(now + look_again(&limits, after), lag));
+                let due = Due::at(at, lag).asked_by(look_at(&limits, at));
+                core.queue.change(|line| line.answered(due));
                 return;
             }
             Blocked::For(delay) => {
                 // Another limiter delays the call, so callers that wait for this limiter alone need not wait for it.
                 core.queue.change(|line| {
                     line.leave(number, now);
-                    line.answered(now, 0);
+                    line.answered(Due::at(now, 0));
                 });
                 if let Err(rejected) = chair.join(&limits, Delay { lag, ..delay }, &begun) {
                     let _ = chair.answer(Err(rejected), None);
@@ -214,13 +215,8 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
             }
         },
     };
-    core.queue.change(|line| {
-        let cost = |head: Option<u32>| head.unwrap_or(0);
-        let asked = cost(line.leave(number, now).map(|place| place.permits));
-        let next = cost(line.head().map(|place| place.permits));
-        // The reply contains the time at which the same request can be granted again.
-        line.answered(if asked == next { again } else { now }, lag);
-    });
+    let again = Due::at(again, lag);
+    core.queue.change(|line| line.served(number, now, again));
     if let Err(Ok(granted)) = chair.answer(outcome, None) {
         Taken::give_back_later(&limits, granted.into_iter().map(|got| got.taken));
     }
@@ -253,17 +249,18 @@ async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until:
     let Some(reserved) = reserved else {
         // The policy decides, or the active configuration takes no reservations.
         waiting.polling.store(true, Ordering::Release);
-        core.queue.change(|line| line.answered(now, 0));
+        core.queue.change(|line| line.answered(Due::at(now, 0)));
         return;
     };
     let lag = lag(&limits, asked_at);
     waiting.note_round_trip(u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX));
-    let again = reserved.refused_for_ms.map_or(now, |ms| now + ms.min(whole_ms(LOOK_AGAIN)));
+    let again = now.saturating_add(reserved.refused_for_ms.unwrap_or(0));
+    let again = Due::at(again, lag).asked_by(now + whole_ms(LOOK_AGAIN));
     core.queue.change(|line| {
         for (wait_ms, permits, ticket) in reserved.slots {
             line.put(Slot { at: now + wait_ms, lag, permits, ticket });
         }
-        line.answered(again, lag);
+        line.answered(again);
         line.look_at(look_at(&limits, line.head_at()));
     });
 }
@@ -278,12 +275,6 @@ async fn look(core: Arc<Core>, limits: Arc<Services>, permits: u32) {
     }
     let free_at = core.free_at(&limits, permits).await;
     core.queue.change(|line| line.looked(free_at, look_at(&limits, line.head_at())));
-}
-
-/// Returns when to check a reservation that begins at `at`: another process may free permits early.
-fn look_at(limits: &Services, at: u64) -> u64 {
-    let now = limits.clock.now_ms();
-    now.saturating_add(look_after(limits, at.saturating_sub(now)))
 }
 
 impl Core {
@@ -326,6 +317,6 @@ async fn give_up(core: Arc<Core>, limits: Arc<Services>, slots: Vec<Slot<Ticket>
     }
     core.queue.change(|line| {
         line.keep(kept);
-        line.answered(0, 0);
+        line.answered(Due::default());
     });
 }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use super::pace::Pace;
+use super::{due::Due, pace::Pace};
 
 /// How long an empty queue keeps its reservations, in milliseconds.
 const KEPT_MS: u64 = 100;
@@ -80,10 +80,8 @@ pub(super) struct Line<S, T> {
     asking: bool,
     /// The position that the request is for.
     asked: Option<u64>,
-    /// When the next request to the store is due.
-    due: u64,
-    /// How much earlier that may have been, in milliseconds.
-    lag: u64,
+    /// The next request to the store.
+    due: Due,
     /// When to check whether the permits are free before their reservation.
     look_at: u64,
     /// Since when no caller waits.
@@ -106,8 +104,7 @@ impl<S, T> Default for Line<S, T> {
             limits: BTreeSet::new(),
             asking: false,
             asked: None,
-            due: 0,
-            lag: 0,
+            due: Due::default(),
             look_at: u64::MAX,
             empty_since: None,
             was_idle: false,
@@ -147,21 +144,21 @@ impl<S, T: Part> Line<S, T> {
 
     /// When the head expects its permits, as far as that is known.
     pub(super) fn head_at(&self) -> u64 {
-        self.next_slot().map_or(self.due, |slot| slot.at)
+        self.next_slot().map_or(self.due.at, |slot| slot.at)
     }
 
     /// How much earlier that may be, in milliseconds: a wait that ends in time by that much is not too long.
     pub(super) fn lag(&self) -> u64 {
-        self.next_slot().map_or(self.lag, |slot| slot.lag)
+        self.next_slot().map_or(self.due.lag, |slot| slot.lag)
     }
 
     /// Adds a caller behind all that arrived before it. Later callers may be in the line already: a
     /// caller that the store rejected joins when it receives the reply, one with a cached denial
-    /// joins immediately. The first caller queries the store at `due`, which is based on its
+    /// joins immediately. The first caller queries the store when `due`, which is based on its
     /// `generation` of the limits.
-    pub(super) fn join(&mut self, place: Place<S>, (due, lag): (u64, u64), generation: u64) {
+    pub(super) fn join(&mut self, place: Place<S>, due: Due, generation: u64) {
         if self.places.is_empty() && !self.asking {
-            (self.due, self.lag) = (due, lag);
+            self.due = due;
             self.generation = self.generation.max(generation);
         }
         self.limits.extend(place.until.map(|until| (until, place.number)));
@@ -190,9 +187,16 @@ impl<S, T: Part> Line<S, T> {
         self.yielded_to.remove(&number);
         if index == 0 && !self.asking {
             // The next caller may request less.
-            self.due = self.due.min(now);
+            self.due = self.due.no_later_than(now);
         }
         Some(place)
+    }
+
+    /// Removes a caller that the store answered; `again` is when the same request can be granted again.
+    pub(super) fn served(&mut self, number: u64, now: u64, again: Due) {
+        let asked = self.leave(number, now).map(|place| place.permits);
+        let is_same = asked == self.head().map(|head| head.permits);
+        self.answered(if is_same { again } else { Due::at(now, again.lag) });
     }
 
     fn left(&mut self, place: &Place<S>, now: u64) {
@@ -206,7 +210,7 @@ impl<S, T: Part> Line<S, T> {
 
     /// Records that permits may have become free early.
     pub(super) fn change(&mut self) {
-        (self.due, self.stale) = (0, true);
+        (self.due, self.stale) = (Due::default(), true);
     }
 
     /// Adds a reservation, such as one that its caller did not use, for the next caller.
@@ -215,11 +219,11 @@ impl<S, T: Part> Line<S, T> {
         self.slots.insert(index, slot);
     }
 
-    /// Records a reply of the store; the next request is due at `again`, or earlier by the lag.
-    pub(super) fn answered(&mut self, again: u64, lag: u64) {
-        self.lag = lag;
+    /// Records a reply of the store, and the next request.
+    pub(super) fn answered(&mut self, again: Due) {
         // A change during the request still has to be considered.
-        self.due = if self.asking && self.stale { 0 } else { again };
+        let is_over = self.asking && self.stale;
+        self.due = if is_over { Due::at(0, again.lag) } else { again };
         (self.asking, self.asked) = (false, None);
     }
 
@@ -303,7 +307,7 @@ impl<S, T: Part> Line<S, T> {
         match costs {
             Some(costs) if costs.is_empty() && self.look_at <= now => Step::Look(head.permits),
             Some(costs) if costs.is_empty() => sleep(Some(self.look_at)),
-            _ if self.due > now => sleep(Some(self.due)),
+            _ if self.due.ask_at > now => sleep(Some(self.due.ask_at)),
             Some(costs) => {
                 let places = self.places.iter().skip(self.slots.len()).take(costs.len());
                 let latest = places.map(|place| place.until.unwrap_or(u64::MAX)).max();
@@ -360,11 +364,15 @@ impl<S, T: Part> Line<S, T> {
 
     /// Removes the callers that cannot be admitted in time: no caller is admitted before the head.
     fn turn_away(&mut self, now: u64, leaving: &mut Vec<Leaving<S, T>>) {
-        let earliest = if self.asking { now } else { self.head_at().max(now) };
-        let lag = self.lag();
-        while let Some((until, number)) = self.next_limit() {
-            let over = until.saturating_add(lag) < earliest;
-            let Some(place) = over.then(|| self.leave(number, now)).flatten() else { return };
+        loop {
+            let earliest = if self.asking { now } else { self.head_at().max(now) };
+            let lag = self.lag();
+            let is_over = |until: u64| until.saturating_add(lag) < earliest;
+            // First the head: without it, the others may be in time.
+            let head = self.head().filter(|head| !self.asking && head.until.is_some_and(is_over));
+            let next = || self.next_limit().filter(|(until, _)| is_over(*until));
+            let over = head.map(|head| head.number).or_else(|| Some(next()?.1));
+            let Some(place) = over.and_then(|number| self.leave(number, now)) else { return };
             leaving.push(Leaving::TooLate(place, earliest.saturating_sub(now)));
         }
     }

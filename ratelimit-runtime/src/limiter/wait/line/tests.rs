@@ -30,7 +30,8 @@ fn join(
     due: (u64, u64),
 ) -> u64 {
     let number = line.places.back().map_or(100, |last| last.number + 1);
-    line.join(Place { number, permits, until, alone: true, seat }, due, 1);
+    let place = Place { number, permits, until, alone: true, seat };
+    line.join(place, Due::at(due.0, due.1), 1);
     number
 }
 
@@ -45,7 +46,7 @@ fn a_slot_passes_to_the_next_caller_when_its_caller_leaves() {
     join(&mut line, 1, None, "second", (0, 0));
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![1], None));
     line.put(slot(100, 7));
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     assert_eq!(step(&mut line, 1, Some(TEN_A_SECOND)).0, Step::Sleep(100));
     line.leave(first, 50);
     let (next, left) = step(&mut line, 100, Some(TEN_A_SECOND));
@@ -59,12 +60,12 @@ fn a_queue_that_stays_empty_gives_its_slots_up_the_last_first() {
     step(&mut line, 0, Some(TEN_A_SECOND));
     line.put(slot(100, 1));
     line.put(slot(200, 2));
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     line.leave(only, 10);
     assert_eq!(step(&mut line, 20, Some(TEN_A_SECOND)).0, Step::Sleep(110));
     let given_up = Step::GiveUp(vec![slot(200, 2), slot(100, 1)]);
     assert_eq!(step(&mut line, 110, Some(TEN_A_SECOND)).0, given_up);
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     assert_eq!(step(&mut line, 111, Some(TEN_A_SECOND)).0, Step::End);
 }
 
@@ -84,7 +85,7 @@ fn more_is_reserved_when_half_is_used() {
     let pace = Some(Pace { rate: 1000, ..TEN_A_SECOND });
     assert_eq!(step(&mut line, 0, pace).0, Step::Reserve(vec![1; 7], None));
     (1..=7).for_each(|at| line.put(slot(at, 0)));
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     assert_eq!(step(&mut line, 3, pace), (Step::Sleep(4), vec!["a caller by 0".to_owned(); 3]));
     assert_eq!(step(&mut line, 4, pace).0, Step::Reserve(vec![1; 2], None), "there are 5 callers");
 }
@@ -97,7 +98,7 @@ fn the_head_asks_when_it_is_due_and_no_caller_overtakes_it() {
     assert_eq!(step(&mut line, 0, None).0, Step::Sleep(300));
     assert_eq!(step(&mut line, 300, None).0, Step::Ask);
     assert_eq!(step(&mut line, 301, None).0, Step::Sleep(u64::MAX), "the store is asked once");
-    line.answered(700, 0);
+    line.answered(Due::at(700, 0));
     assert_eq!(step(&mut line, 302, None).0, Step::Sleep(700));
     line.change();
     assert_eq!(step(&mut line, 303, None).0, Step::Ask);
@@ -112,9 +113,9 @@ fn a_generation_that_the_line_has_not_seen_is_a_change() {
     assert_eq!(next(&mut line, 0, 1), Step::Sleep(300), "it joined in this one");
     assert_eq!(next(&mut line, 0, 2), Step::Ask);
     assert_eq!(next(&mut line, 1, 3), Step::Sleep(u64::MAX), "the request is of the one before");
-    line.answered(300, 0);
+    line.answered(Due::at(300, 0));
     assert_eq!(next(&mut line, 2, 3), Step::Ask);
-    line.answered(300, 0);
+    line.answered(Due::at(300, 0));
     assert_eq!(next(&mut line, 3, 2), Step::Sleep(300), "another driver read it earlier");
 }
 
@@ -126,7 +127,7 @@ fn a_caller_that_cannot_go_in_time_is_turned_away_at_once() {
     let told = vec!["hopeless not before 300".to_owned()];
     assert_eq!(step(&mut line, 0, None), (Step::Sleep(300), told));
     assert_eq!(step(&mut line, 300, None).0, Step::Ask);
-    line.answered(500, 0);
+    line.answered(Due::at(500, 0));
     let told = vec!["head not before 199".to_owned()];
     assert_eq!(step(&mut line, 301, None), (Step::End, told));
 }
@@ -138,7 +139,7 @@ fn a_wait_that_may_be_over_in_time_is_not_too_long() {
     assert_eq!(step(&mut line, 301, None).0, Step::Sleep(303));
     assert_eq!(step(&mut line, 303, None).0, Step::Ask);
     assert_eq!(step(&mut line, 310, None).0, Step::Sleep(u64::MAX), "its answer is on its way");
-    line.answered(311, 3);
+    line.answered(Due::at(311, 3));
     let told = vec!["head not before 1".to_owned()];
     assert_eq!(step(&mut line, 310, None), (Step::End, told));
 }
@@ -180,13 +181,13 @@ fn what_cannot_be_given_up_is_used() {
     line.change();
     let Step::GiveUp(slots) = step(&mut line, 0, Some(TEN_A_SECOND)).0 else { panic!("stale") };
     line.keep(slots.clone());
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Sleep(100));
     line.leave(head, 10);
     join(&mut line, 2, None, "two", (10, 0));
     assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::GiveUp(slots.clone()));
     line.keep(slots);
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     assert_eq!(step(&mut line, 10, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
 }
 
@@ -196,15 +197,15 @@ fn reservations_make_way_once_for_a_caller_that_takes_from_several_limiters() {
     line.put(slot(100, 1));
     line.put(slot(200, 2));
     let place = |number, alone, seat| Place { number, permits: 1, until: None, alone, seat };
-    line.join(place(2, true, "alone"), (0, 0), 1);
-    line.join(place(1, false, "joint"), (0, 0), 1);
+    line.join(place(2, true, "alone"), Due::at(0, 0), 1);
+    line.join(place(1, false, "joint"), Due::at(0, 0), 1);
     let both = Step::GiveUp(vec![slot(200, 2), slot(100, 1)]);
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, both);
     // Other processes reserved after them.
     line.keep(vec![slot(200, 2), slot(100, 1)]);
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Ask);
-    line.answered(500, 0);
+    line.answered(Due::at(500, 0));
     assert_eq!(step(&mut line, 150, Some(TEN_A_SECOND)).0, Step::Sleep(500), "no slot is its own");
     line.leave(1, 250);
     let (next, left) = step(&mut line, 250, Some(TEN_A_SECOND));
@@ -217,7 +218,7 @@ fn reservations_that_are_too_small_are_given_up() {
     line.put(slot(100, 1));
     join(&mut line, 2, None, "two", (0, 0));
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::GiveUp(vec![slot(100, 1)]));
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![2], None));
 }
 
@@ -225,15 +226,15 @@ fn reservations_that_are_too_small_are_given_up() {
 fn a_caller_that_joins_late_is_served_before_all_that_came_after_it() {
     let mut line = Names::default();
     let place = |number, seat| Place { number, permits: 1, until: None, alone: true, seat };
-    line.join(place(3, "third"), (10, 0), 1);
-    line.join(place(4, "fourth"), (0, 0), 1);
-    line.join(place(2, "second"), (0, 0), 1);
+    line.join(place(3, "third"), Due::at(10, 0), 1);
+    line.join(place(4, "fourth"), Due::at(0, 0), 1);
+    line.join(place(2, "second"), Due::at(0, 0), 1);
     assert_eq!(step(&mut line, 10, None).0, Step::Ask);
     assert_eq!(line.ask().map(|head| head.seat), Some("second"));
-    line.join(place(1, "first"), (0, 0), 1);
+    line.join(place(1, "first"), Due::at(0, 0), 1);
     // The request in progress is for another caller.
     assert!(line.leave(2, 11).is_some());
-    line.answered(11, 0);
+    line.answered(Due::at(11, 0));
     let seats: Vec<_> = line.places.iter().map(|place| place.seat).collect();
     assert_eq!(seats, ["first", "third", "fourth"]);
 }
@@ -245,7 +246,7 @@ fn reservations_that_are_later_than_necessary_are_given_up() {
     step(&mut line, 0, Some(TEN_A_SECOND));
     let promised = Slot { permits: 3, ..slot(9000, 1) };
     line.put(promised.clone());
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     line.look_at(1000);
     for (free_at, next) in [(None, 2000), (Some(9000), 3000)] {
         let due = next - 1000;
@@ -258,6 +259,32 @@ fn reservations_that_are_later_than_necessary_are_given_up() {
     line.looked(Some(8999), 4000);
     let given_up = Step::GiveUp(vec![promised]);
     assert_eq!(step(&mut line, 3001, Some(TEN_A_SECOND)).0, given_up);
-    line.answered(0, 0);
+    line.answered(Due::at(0, 0));
     assert_eq!(step(&mut line, 3002, Some(TEN_A_SECOND)).0, Step::Reserve(vec![3], None));
+}
+
+#[test]
+fn a_caller_is_turned_away_by_when_permits_are_free_not_by_when_the_store_is_asked() {
+    let mut line = Names::default();
+    let due = Due::at(900, 0).asked_by(100);
+    let place = |number, until, seat| Place { number, permits: 1, until, alone: true, seat };
+    line.join(place(1, None, "head"), due, 1);
+    line.join(place(2, Some(899), "hopeless"), Due::default(), 1);
+    let told = vec!["hopeless not before 900".to_owned()];
+    assert_eq!(step(&mut line, 0, None), (Step::Sleep(100), told));
+    assert_eq!(step(&mut line, 100, None).0, Step::Ask);
+    line.answered(due.asked_by(200));
+    assert_eq!(line.head_at(), 900);
+}
+
+#[test]
+fn a_caller_that_may_be_in_time_without_the_head_is_not_turned_away_with_it() {
+    let mut line = Names::default();
+    join(&mut line, 5, Some(800), "needs much", (0, 0));
+    join(&mut line, 1, Some(700), "next", (0, 0));
+    assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![5], Some(800)));
+    line.answered(Due::at(900, 0).asked_by(500));
+    let told = vec!["needs much not before 899".to_owned()];
+    let next = Step::Reserve(vec![1], Some(700));
+    assert_eq!(step(&mut line, 1, Some(TEN_A_SECOND)), (next, told));
 }
