@@ -138,3 +138,20 @@ async fn behind_a_waiting_caller_a_wait_is_judged_by_when_permits_are_free() {
         head.abort();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_in_the_queue_notices_a_change_by_another_process() {
+    // It waited for as long as the permit of the first one counted.
+    let server = RedisServer::start();
+    let (here, there) = (on_redis(server.url(), "{}").await, on_redis(server.url(), "{}").await);
+    let [limiter, other] = [&here, &there].map(|limits| limits.limiter("x", quota(1, 10 * SECOND)));
+    limiter.acquire(1).await.unwrap();
+    let first = waits(&limiter);
+    sleep(ms(100)).await;
+    let second = waits(&limiter);
+    sleep(ms(100)).await;
+    limiter.release(1).await.unwrap();
+    assert!(timeout(5 * SECOND, first).await.expect("a permit is free").unwrap());
+    other.delete().await.unwrap();
+    assert!(timeout(5 * SECOND, second).await.expect("another one is").unwrap());
+}

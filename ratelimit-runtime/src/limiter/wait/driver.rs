@@ -215,7 +215,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
             }
         },
     };
-    let again = Due::at(again, lag);
+    let again = Due::at(again, lag).asked_by(look_at(&limits, again));
     core.queue.change(|line| line.served(number, now, again));
     if let Err(Ok(granted)) = chair.answer(outcome, None) {
         Taken::give_back_later(&limits, granted.into_iter().map(|got| got.taken));
