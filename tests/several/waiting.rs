@@ -161,3 +161,34 @@ fn a_call_does_not_go_back_and_forth_between_two_queues() {
     let waited = receiver.recv_timeout(20 * SECOND).expect("both are admitted");
     assert!(waited <= 2 * SECOND, "{waited:?}");
 }
+
+/// A call of both limiters waits for the first one, until 300 ms from now. Meanwhile the second one, of 10 permits per
+/// 3 seconds, is used up, so that one of its permits is free in 500 ms and the others after that; and callers of it
+/// begin to wait.
+async fn overtakes(limits: &Limits, others: &[u64], at_most: Duration) -> (bool, Duration) {
+    let (first, second) = (quota(1, SECOND * 3 / 10), quota(10, 3 * SECOND));
+    let (first, second) = (limits.limiter("first", first), limits.limiter("second", second));
+    second.try_acquire(1).await.unwrap();
+    sleep(SECOND * 5 / 2).await;
+    first.try_acquire(1).await.unwrap();
+    let start = tokio::time::Instant::now();
+    let both = first.and(second.clone());
+    let both = tokio::spawn(async move { both.acquire_timeout(1, at_most).await.is_ok() });
+    sleep(SECOND / 20).await;
+    second.try_acquire(9).await.unwrap();
+    let mut waiting = JoinSet::new();
+    for permits in others.iter().copied() {
+        let second = second.clone();
+        waiting.spawn(async move { second.acquire(permits).await.unwrap() });
+        sleep(SECOND / 100).await;
+    }
+    let admitted = both.await.unwrap();
+    (admitted, start.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_moved_to_the_head_of_a_queue_does_not_wait_as_long_as_the_next_one() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let (admitted, waited) = overtakes(&limits, &[10], 10 * SECOND).await;
+    assert!(admitted && waited <= SECOND * 6 / 10, "{waited:?}");
+}

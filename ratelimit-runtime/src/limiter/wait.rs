@@ -301,10 +301,8 @@ async fn first_try(
                 let after = core.earliest(limits, permits, started).max(1);
                 Blocked::By(position, core.not_before(Reason::Limited, after))
             }
-            _ => {
-                let at = started.saturating_add(core.queue.head_in(started));
-                Blocked::For(Delay { position, at, lag: 0 })
-            }
+            // If no caller is in the queue any more, it queries the store at once.
+            _ => Blocked::For(Delay { position, at: started, lag: 0 }),
         });
     }
     let refused = |refusals| blocked(limits, claims, refusals, started, lag(limits, started));

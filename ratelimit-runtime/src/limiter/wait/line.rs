@@ -80,6 +80,8 @@ pub(super) struct Line<S, T> {
     asking: bool,
     /// The position that the request is for.
     asked: Option<u64>,
+    /// Whether another caller has become the head since that request was made.
+    new_head: bool,
     /// The next request to the store.
     due: Due,
     /// When to check whether the permits are free before their reservation.
@@ -104,6 +106,7 @@ impl<S, T> Default for Line<S, T> {
             limits: BTreeSet::new(),
             asking: false,
             asked: None,
+            new_head: false,
             due: Due::default(),
             look_at: u64::MAX,
             empty_since: None,
@@ -154,15 +157,19 @@ impl<S, T: Part> Line<S, T> {
 
     /// Adds a caller behind all that arrived before it. Later callers may be in the line already: a
     /// caller that the store rejected joins when it receives the reply, one with a cached denial
-    /// joins immediately. The first caller queries the store when `due`, which is based on its
-    /// `generation` of the limits.
+    /// joins immediately, and one that waited for another limiter joins last. A caller at the head
+    /// queries the store when `due`, which is based on its `generation` of the limits.
     pub(super) fn join(&mut self, place: Place<S>, due: Due, generation: u64) {
+        let index = self.places.partition_point(|other| other.number < place.number);
         if self.places.is_empty() && !self.asking {
-            self.due = due;
             self.generation = self.generation.max(generation);
         }
+        match self.asking {
+            true => self.new_head |= index == 0,
+            false if index == 0 => self.due = due,
+            false => {}
+        }
         self.limits.extend(place.until.map(|until| (until, place.number)));
-        let index = self.places.partition_point(|other| other.number < place.number);
         self.places.insert(index, place);
         self.empty_since = None;
     }
@@ -175,7 +182,7 @@ impl<S, T: Part> Line<S, T> {
 
     /// Returns the caller that the next request is made for.
     pub(super) fn ask(&mut self) -> Option<&Place<S>> {
-        self.asked = self.head().map(|head| head.number);
+        (self.asked, self.new_head) = (self.head().map(|head| head.number), false);
         self.head()
     }
 
@@ -185,9 +192,11 @@ impl<S, T: Part> Line<S, T> {
         let place = self.places.remove(index)?;
         self.left(&place, now);
         self.yielded_to.remove(&number);
-        if index == 0 && !self.asking {
-            // The next caller may request less.
-            self.due = self.due.no_later_than(now);
+        // The next caller may request less.
+        match self.asking {
+            true => self.new_head |= index == 0,
+            false if index == 0 => self.due = self.due.no_later_than(now),
+            false => {}
         }
         Some(place)
     }
@@ -196,6 +205,7 @@ impl<S, T: Part> Line<S, T> {
     pub(super) fn served(&mut self, number: u64, now: u64, again: Due) {
         let asked = self.leave(number, now).map(|place| place.permits);
         let is_same = asked == self.head().map(|head| head.permits);
+        self.new_head = false;
         self.answered(if is_same { again } else { Due::at(now, again.lag) });
     }
 
@@ -221,8 +231,8 @@ impl<S, T: Part> Line<S, T> {
 
     /// Records a reply of the store, and the next request.
     pub(super) fn answered(&mut self, again: Due) {
-        // A change during the request still has to be considered.
-        let is_over = self.asking && self.stale;
+        // A change during the request still has to be considered, and the reply is not for a new head.
+        let is_over = self.asking && (self.stale || self.new_head);
         self.due = if is_over { Due::at(0, again.lag) } else { again };
         (self.asking, self.asked) = (false, None);
     }
@@ -236,6 +246,9 @@ impl<S, T: Part> Line<S, T> {
     /// is due at `again`.
     pub(super) fn looked(&mut self, free_at: Option<u64>, again: u64) {
         (self.asking, self.asked, self.look_at) = (false, None, again);
+        if std::mem::take(&mut self.new_head) {
+            self.due = Due::default();
+        }
         let is_earlier = |at| self.slots.front().is_some_and(|slot| at < slot.at);
         if free_at.is_some_and(is_earlier) {
             self.change();
@@ -266,7 +279,7 @@ impl<S, T: Part> Line<S, T> {
         };
         match &step {
             Step::Reserve(..) | Step::Ask | Step::GiveUp(_) | Step::Look(_) => {
-                (self.asking, self.stale) = (true, false);
+                (self.asking, self.stale, self.new_head) = (true, false, false);
             }
             Step::Sleep(_) | Step::End => {}
         }

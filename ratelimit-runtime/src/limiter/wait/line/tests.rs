@@ -264,6 +264,25 @@ fn reservations_that_are_later_than_necessary_are_given_up() {
 }
 
 #[test]
+fn a_caller_that_joins_at_the_head_does_not_wait_for_what_the_next_one_needs() {
+    let mut line = Names::default();
+    let place = |number, seat| Place { number, permits: 1, until: None, alone: true, seat };
+    line.join(place(3, "needs much"), Due::at(900, 0), 1);
+    assert_eq!(step(&mut line, 0, None).0, Step::Sleep(900));
+    line.join(place(2, "head"), Due::at(200, 0), 1);
+    assert_eq!(step(&mut line, 0, None).0, Step::Sleep(200));
+    assert_eq!(step(&mut line, 200, None).0, Step::Ask);
+    assert_eq!(line.ask().map(|head| head.seat), Some("head"));
+    line.join(place(1, "earlier"), Due::at(300, 0), 1);
+    line.answered(Due::at(900, 0));
+    assert_eq!(step(&mut line, 201, None).0, Step::Ask, "the reply was for another one");
+    assert_eq!(line.ask().map(|head| head.seat), Some("earlier"));
+    line.leave(1, 202);
+    line.answered(Due::at(900, 0));
+    assert_eq!(step(&mut line, 203, None).0, Step::Ask, "so was this one");
+}
+
+#[test]
 fn a_caller_is_turned_away_by_when_permits_are_free_not_by_when_the_store_is_asked() {
     let mut line = Names::default();
     let due = Due::at(900, 0).asked_by(100);
