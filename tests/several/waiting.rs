@@ -192,3 +192,10 @@ async fn a_call_that_is_moved_to_the_head_of_a_queue_does_not_wait_as_long_as_th
     let (admitted, waited) = overtakes(&limits, &[10], 10 * SECOND).await;
     assert!(admitted && waited <= SECOND * 6 / 10, "{waited:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_moved_does_not_wait_for_later_callers() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let (admitted, waited) = overtakes(&limits, &[1, 1, 1], SECOND).await;
+    assert!(admitted && waited <= SECOND * 6 / 10, "{waited:?}");
+}

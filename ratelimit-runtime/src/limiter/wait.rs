@@ -298,7 +298,7 @@ async fn first_try(
         };
         return Err(match wait {
             Wait::None => {
-                let after = core.earliest(limits, permits, started).max(1);
+                let after = core.earliest(limits, permits, started, None).max(1);
                 Blocked::By(position, core.not_before(Reason::Limited, after))
             }
             // If no caller is in the queue any more, it queries the store at once.

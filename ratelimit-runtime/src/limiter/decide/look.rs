@@ -31,7 +31,7 @@ impl Core {
             && !self.is_shadowed(limits)
             && let Ok(Ready::Ask(_, cost)) = self.ready_if(limits, &rule, permits, || false)
         {
-            let after = self.earliest(limits, cost, limits.clock.now_ms()).max(1);
+            let after = self.earliest(limits, cost, limits.clock.now_ms(), None).max(1);
             return Err(self.not_before(Reason::Limited, after));
         }
         self.peek_in_turn(limits, permits).await

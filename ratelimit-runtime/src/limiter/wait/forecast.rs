@@ -12,23 +12,30 @@ use crate::{
 };
 
 impl Core {
-    /// Returns the milliseconds until a request can be granted behind the waiting callers. Exact if
-    /// this process counts the limiter and no caller ahead leaves; otherwise a lower bound.
+    /// Returns the milliseconds until a request can be granted behind the waiting callers: behind those
+    /// that arrived before it if it is to wait, and if not, behind all. Exact if this process counts the limiter
+    /// and no caller ahead leaves; otherwise a lower bound.
     pub(in crate::limiter) fn earliest(
         self: &Arc<Self>,
         limits: &Services,
         permits: u32,
         now: u64,
+        arrival: Option<u64>,
     ) -> u64 {
         let (reserved, costs) = {
             let line = self.queue.waiting().line();
-            let reserved: Vec<(u64, u32)> =
-                line.slots().map(|slot| (slot.at, slot.permits)).collect();
-            (reserved, line.costs().collect::<Vec<u32>>())
+            let costs: Vec<u32> = line.costs_before(arrival.unwrap_or(u64::MAX)).collect();
+            if costs.is_empty() {
+                return 0;
+            }
+            let mut slots = line.slots().map(|slot| (slot.at, slot.permits));
+            let reserved: Vec<(u64, u32)> = slots.by_ref().take(costs.len()).collect();
+            if let (Some(_), Some((at, _))) = (arrival, slots.next()) {
+                // The next slot is its own.
+                return at.saturating_sub(now);
+            }
+            (reserved, costs)
         };
-        if costs.is_empty() {
-            return 0;
-        }
         let after_reserved = costs.get(reserved.len()..).unwrap_or_default();
         let from = reserved.last().map_or(now, |(at, _)| (*at).max(now));
         let counted = match &limits.store {

@@ -128,8 +128,10 @@ impl<S, T: Part> Line<S, T> {
         self.places.is_empty() && self.slots.is_empty()
     }
 
-    pub(super) fn costs(&self) -> impl Iterator<Item = u32> {
-        self.places.iter().map(|place| place.permits)
+    /// The costs of the callers that arrived before this one.
+    pub(super) fn costs_before(&self, number: u64) -> impl Iterator<Item = u32> {
+        let ahead = self.places.iter().take_while(move |place| place.number < number);
+        ahead.map(|place| place.permits)
     }
 
     pub(super) fn slots(&self) -> impl Iterator<Item = &Slot<T>> {
