@@ -57,10 +57,12 @@ impl Chair {
         let room = core.numbers(limits).map_err(refused)?.effective.set.max_waiters();
         let (now, until) = (limits.clock.now_ms(), until(*wait, self.begun.at));
         let number = self.begun.arrival;
-        let earliest = core.earliest(limits, permits, now, Some(number));
-        let late = lag.max(core.queue.waiting().line().lag());
-        if until.is_some_and(|until| now.saturating_add(earliest) > until.saturating_add(late)) {
-            return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
+        if let Some(until) = until {
+            let earliest = core.earliest(limits, permits, now, Some(number));
+            let late = lag.max(core.queue.waiting().line().lag());
+            if now.saturating_add(earliest) > until.saturating_add(late) {
+                return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
+            }
         }
         // A reservation is made immediately; any other request is made when it can be granted.
         let (reserves, later) = (core.pace(limits).is_some(), Due::at(at, lag));
