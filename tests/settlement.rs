@@ -5,6 +5,8 @@
 mod charges;
 #[path = "settlement/max_debt.rs"]
 mod max_debt;
+#[path = "settlement/outage.rs"]
+mod outage;
 #[path = "settlement/refunds.rs"]
 mod refunds;
 

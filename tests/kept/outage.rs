@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use ratelimit_runtime::Limits;
-use tests::{limits_file::LimitsFile, redis_server::RedisServer};
+use ratelimit_runtime::{Limiter, Limits};
+use tests::{eventually, limits_file::LimitsFile, proxy::Proxy, redis_server::RedisServer};
 
 use super::calls::{DEADLINE, HOUR, admitted_of, on_redis, open, quota};
 
@@ -121,5 +121,43 @@ async fn a_bucket_that_spaces_its_permits_continues_without_a_store() {
         }
         let took = start.elapsed();
         assert!(took >= Duration::from_millis(250), "{limiter:?} spaces them: {took:?}");
+    }
+}
+
+/// Without a store, one permit of a bucket that spaces them became all that its share holds, or none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_spaces_its_permits_is_charged_what_it_granted_without_a_store() {
+    let hundred = || quota(100, HOUR);
+    let all = [
+        ("leaky", hundred().leaky_bucket().unwrap()),
+        ("warm", hundred().warming_bucket(Duration::from_secs(3600)).unwrap()),
+    ];
+    for granted_before in [0, 1] {
+        let server = RedisServer::start();
+        let proxy = Proxy::start(server.port());
+        let limits = on_redis(proxy.url(), "").await;
+        let reset = async |limiter: Limiter| {
+            let rejection = limiter.try_acquire(1).await.expect_err("it spaces them");
+            rejection.decision().unwrap().reset_after().as_secs()
+        };
+        let mut expected = Vec::new();
+        for (name, quota) in all {
+            let (limiter, twin) = (limits.limiter(name, quota), limits.limiter("twin", quota));
+            twin.charge(granted_before + 1).await.unwrap();
+            expected.push(reset(twin.clone()).await);
+            twin.delete().await.unwrap();
+            limiter.charge(granted_before).await.unwrap();
+        }
+        proxy.cut();
+        for (name, quota) in all {
+            assert_eq!(limits.limiter(name, quota).charge(1).await.unwrap().taken, 1, "{name}");
+        }
+        proxy.restore();
+        eventually("the server is found", Duration::from_secs(5), || limits.health().store.is_ok());
+        for ((name, quota), expected) in all.into_iter().zip(expected) {
+            // A call that queries the store waits for the charge.
+            let found = reset(limits.limiter(name, quota)).await;
+            assert!(found.abs_diff(expected) < 10, "{name}: {found} s of {expected} s");
+        }
     }
 }

@@ -129,6 +129,14 @@ impl State {
         }
     }
 
+    /// Returns the permits that still count, including those that are owed.
+    pub(crate) fn used(&self, config: &Config, now: u64) -> u64 {
+        match self {
+            Self::Warm(warm) => warm.taken(now),
+            _ => self.carried(config, now).permits,
+        }
+    }
+
     /// Returns whether the state is equivalent to a new one.
     pub(crate) fn is_idle(&self, now: u64) -> bool {
         match self {

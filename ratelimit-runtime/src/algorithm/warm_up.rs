@@ -62,6 +62,21 @@ impl Warm {
         Promised { permits: pending.div_ceil(per), lead, last }
     }
 
+    /// The fewest permits that cost what is pending: fewer than those in use, because cold ones cost more.
+    pub(super) fn taken(&self, now: u64) -> u64 {
+        let heat = self.now(now);
+        let cost = |permits: u64| {
+            let stored = heat.stored.saturating_add(permits.saturating_mul(heat.per));
+            Heat { stored: stored.min(heat.most()), ..heat }.cost(permits)
+        };
+        let (mut least, mut most) = (0, heat.pending.div_ceil(heat.per.max(1)));
+        while least < most {
+            let middle = least + (most - least) / 2;
+            if cost(middle) < heat.pending { least = middle + 1 } else { most = middle }
+        }
+        least
+    }
+
     /// The time until the bucket is as cold as a new one.
     pub(super) fn lasts_ms(&self, now: u64) -> u64 {
         let heat = self.now(now);

@@ -169,8 +169,8 @@ impl Begun {
         let counted = limits.local.counts.copy(&self.core.keys);
         let Some(part) = self.core.parts(&rule).into_iter().next() else { return (counted, 0) };
         let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
-        let left = |state: &State| state.peek(&share, 1, now).remaining;
-        let granted = left(known).saturating_sub(left(&counted));
+        let used = |state: &State| state.used(&share, now);
+        let granted = used(&counted).saturating_sub(used(known));
         (counted, granted)
     }
 
@@ -195,7 +195,9 @@ impl Begun {
             return Ok(());
         };
         let permits = u32::try_from(granted).unwrap_or(u32::MAX);
-        let charged = limits.store.charge(&part.request(limits), permits, None).await;
+        // What was granted is owed even if a charge may owe less.
+        let max_debt = part.max_debt().map(|most| most.max(part.in_force().capacity()));
+        let charged = limits.store.charge(&part.request(limits), permits, max_debt).await;
         if charged.as_ref().is_err_and(|error| !error.is_in_doubt()) {
             return charged.map(drop);
         }

@@ -107,6 +107,12 @@ impl<'a> Part<'a> {
         self.core.in_force().unwrap_or(self.numbers.config)
     }
 
+    /// Returns the most permits that can be owed, if that is set.
+    pub(super) fn max_debt(&self) -> Option<u64> {
+        let most = self.numbers.effective.set.max_debt.as_ref()?.value;
+        Some(self.core.share().map_or(most, |share| share.part(most)).into())
+    }
+
     /// Returns the active configuration, or the own one if the store has yet to compare it with that.
     pub(super) fn applied(&self) -> Config {
         if self.core.is_stated(self.rule) { self.in_force() } else { self.numbers.config }

@@ -180,22 +180,18 @@ impl Core {
         let asked = u32::try_from(permits).unwrap_or(u32::MAX);
         let (permits, beyond) = (asked, permits - u64::from(asked));
         // No limit rejects a charge, not even one of rate 0.
-        let numbers = match self.ready_if(limits, &rule, 1, || true) {
+        match self.ready_if(limits, &rule, 1, || true) {
             Ok(Ready::Decided(_)) => return Ok(Settlement::default()),
-            Ok(Ready::Ask(numbers, _)) => numbers,
+            Ok(Ready::Ask(..)) => {}
             Err(rejection) => return Err(unconfigured(&rejection)),
-        };
+        }
         if let Some(shards) = rule.shards() {
             return self.charge_shards(limits, shards, permits, beyond).await;
         }
         let mut strictest = Ok(Settlement::default());
         for part in self.parts(&rule) {
-            let max_debt =
-                numbers.effective.set.max_debt.map(|most| {
-                    self.share().map_or(most.value, |share| share.part(most.value)).into()
-                });
             let begin = || limits.local.begin(limits, self, &rule);
-            let charged = part.charge(limits, permits, max_debt, begin).await;
+            let charged = part.charge(limits, permits, begin).await;
             part.core.denials.forget();
             let one = charged.map(|Charged { taken, debt, excess }| Settlement {
                 taken,
@@ -253,10 +249,9 @@ impl Part<'_> {
         &self,
         limits: &Services,
         permits: u32,
-        max_debt: Option<u64>,
         begin: impl Fn(),
     ) -> Result<Charged, StoreError> {
-        let config = self.in_force();
+        let (config, max_debt) = (self.in_force(), self.max_debt());
         let counted = |store: &MemoryStore, config| {
             store.charge_counted(&self.core.keys, config, permits, max_debt).1
         };
