@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use ratelimit_runtime::Limits;
-use tests::{eventually, proxy::Proxy, redis_server::RedisServer};
+use tests::{
+    eventually,
+    proxy::{Proxy, Then},
+    redis_server::RedisServer,
+};
 
 use super::{SECOND, owing};
 
@@ -47,5 +51,31 @@ async fn what_is_owed_while_the_store_is_away_is_owed_when_it_is_back() {
         // A call that queries the store waits for the charge.
         limiter.try_acquire(1).await.unwrap_err();
         assert_eq!(owing(&limiter).await, *debt, "{name}");
+    }
+}
+
+/// The server had counted it, and was charged again when it was back.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_charge_whose_reply_is_lost_is_not_charged_again() {
+    const YAML: &str = "limiters:\n  x: { rate: 100, per: 1h }\n";
+    let server = RedisServer::start();
+    for then in [Then::Cut, Then::Hang] {
+        let proxy = Proxy::start(server.port());
+        let limits = on(&proxy, YAML, SECOND).await;
+        let limiter = limits.configured("x");
+        // The server has the script then.
+        limiter.charge(1).await.unwrap();
+        proxy.swallow_replies_to("EVALSHA", 1, then);
+        assert_eq!(limiter.charge(20).await.unwrap().taken, 20, "{then:?}");
+        assert_eq!(proxy.traffic().swallowed, 1);
+        // What is charged while the server is known to be gone is charged later.
+        proxy.cut();
+        assert_eq!(limiter.charge(3).await.unwrap().taken, 3, "{then:?}");
+        proxy.restore();
+        wait_until_back(&limits).await;
+        let permit = limiter.try_acquire(1).await.unwrap();
+        assert!(!permit.is_degraded());
+        assert_eq!(permit.remaining(), 100 - 1 - 20 - 3 - 1, "{then:?}");
+        limiter.delete().await.unwrap();
     }
 }

@@ -19,7 +19,7 @@ use super::{
     plan::{Asked, Part},
     services::Services,
 };
-use crate::{StoreError, algorithm::State, clock};
+use crate::{StoreError, algorithm::State, clock, store::Config};
 
 /// A charge in progress.
 pub(super) type Charging = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
@@ -83,17 +83,20 @@ impl Local {
         }
     }
 
-    /// Excludes what was just granted to a claim from charges, because the store may have counted it.
-    pub(super) fn excuse(&self, limits: &Services, asked: &Asked<'_>) {
-        let all = self.counted();
-        for part in asked.core.parts(asked.rule) {
-            // While a charge is in progress, it is for permits granted earlier.
-            if let Some(Counted::Alone(limiter)) = all.get(part.core.keys.config())
-                && let Ok(mut known) = limiter.known.try_lock()
-            {
-                let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
-                known.acquire(&share, asked.permits.into(), now);
-            }
+    /// Excludes what was just counted from charges, because the store may have counted it. `count` does the same
+    /// again, with this share and at this time.
+    pub(super) fn excuse(
+        &self,
+        limits: &Services,
+        part: &Part<'_>,
+        count: impl FnOnce(&mut State, &Config, u64),
+    ) {
+        // While a charge is in progress, it is for permits granted earlier.
+        if let Some(Counted::Alone(limiter)) = self.counted().get(part.core.keys.config())
+            && let Ok(mut known) = limiter.known.try_lock()
+        {
+            let share = local_share(limits, part.in_force());
+            count(&mut known, &share, limits.clock.now_ms());
         }
     }
 

@@ -268,7 +268,14 @@ impl Part<'_> {
                         && self.numbers.effective.set.on_store_error() == OnStoreError::Local =>
                 {
                     begin();
-                    return Ok(counted(&limits.local.counts, local_share(limits, config)));
+                    let charged = counted(&limits.local.counts, local_share(limits, config));
+                    if error.is_in_doubt() {
+                        limits.local.excuse(limits, self, |known, share, now| {
+                            let max_debt = max_debt.unwrap_or_else(|| share.capacity());
+                            known.charge(share, permits.into(), max_debt, now);
+                        });
+                    }
+                    return Ok(charged);
                 }
                 Err(error) => return Err(error),
             };

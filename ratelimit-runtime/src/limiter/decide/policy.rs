@@ -53,7 +53,13 @@ pub(super) fn without_store(
     let counted: Vec<&Asked<'_>> = local.iter().map(|n| asked[*n]).collect();
     let by_share = outcome(&counted, count_locally(limits, &counted), Source::Local)?;
     if error.is_in_doubt() {
-        counted.iter().for_each(|asked| limits.local.excuse(limits, asked));
+        for asked in counted {
+            for part in asked.core.parts(asked.rule) {
+                limits.local.excuse(limits, &part, |known, share, now| {
+                    known.acquire(share, asked.permits.into(), now);
+                });
+            }
+        }
     }
     granted.extend(local.into_iter().zip(by_share));
     granted.sort_by_key(|(n, _)| *n);
