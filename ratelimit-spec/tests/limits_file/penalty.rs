@@ -44,6 +44,13 @@ fn a_penalty_says_what_it_lacks() {
             "3:44: `up_to` of `1m` is shorter than `block`; write at least `5m`",
         ),
         (
+            "limiters:\n  a:\n    penalty: { up_to: 1, block: 1, tries: 3 }\n",
+            "3:5: a penalty needs `after`; write fields such as `{ after: 3, block: 5m, up_to: 1d }`\n\
+             3:23: missing unit in `1`; write `1ms`, `1s`, `1m`, `1h` or `1d`\n\
+             3:33: missing unit in `1`; write `1ms`, `1s`, `1m`, `1h` or `1d`\n\
+             3:36: unknown field `tries` in a penalty; expected `after`, `block` or `up_to`",
+        ),
+        (
             "limiters:\n  a: { shards: 4, penalty: { after: 3, block: 5m } }\n",
             "2:19: `penalty` cannot be combined with `shards`, because each shard rejects calls on its own; remove one of them",
         ),

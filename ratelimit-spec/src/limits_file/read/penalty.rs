@@ -20,12 +20,12 @@ pub(super) fn penalty(field: &Field<'_>, shape: Shape, report: &mut Report) -> O
         report.wrong(field, &shape.expected());
         return None;
     };
-    let (mut after, mut block, mut up_to) = (None, None, None::<(&Field<'_>, Duration)>);
+    let (mut after, mut block, mut up_to) = (None, None, None::<(&Field<'_>, Option<Duration>)>);
     for field in &fields {
         match field.name {
             "after" => after = report.number(field, AFTER),
             "block" => block = report.duration(field),
-            "up_to" => up_to = Some((field, report.duration(field)?)),
+            "up_to" => up_to = Some((field, report.duration(field))),
             _ => report.unknown(field, &["after", "block", "up_to"], &section),
         }
     }
@@ -36,12 +36,16 @@ pub(super) fn penalty(field: &Field<'_>, shape: Shape, report: &mut Report) -> O
         }
     }
     let (after, block): (u32, Duration) = (after?, block?);
-    if let Some((field, up_to)) = up_to.filter(|(_, up_to)| *up_to < block) {
+    let Some((field, up_to)) = up_to else {
+        return Some(Penalty { after, block, up_to: block });
+    };
+    let up_to = up_to?;
+    if up_to < block {
         let (this, least) = (format_duration(up_to), format_duration(block));
         let error =
             format!("`up_to` of `{this}` is shorter than `block`; write at least `{least}`");
         report.refuse(field, &error);
         return None;
     }
-    Some(Penalty { after, block, up_to: up_to.map_or(block, |(_, up_to)| up_to) })
+    Some(Penalty { after, block, up_to })
 }
