@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use ratelimit_runtime::{Limiter, Limits, Quota, report::LimiterReport};
 use tests::limits_file::LimitsFile;
 
-use crate::embedded;
+use crate::{SECOND, embedded, quota};
 
 async fn admit(limits: &Limits, name: &str) {
     limits.configured(name).try_acquire(1).await.unwrap();
@@ -184,4 +184,16 @@ async fn too_many_permits_of_an_unknown_quota_are_no_rate_of_0() {
              and a call can request 4294967295 at most"
         );
     }
+}
+
+/// A quota of 0 would be that of a limiter that rejects every call.
+#[tokio::test]
+async fn a_disabled_limiter_has_no_quota() {
+    let yaml = "limiters: { off: { enabled: false }, x: { rate: 5, per: 1s } }";
+    let limits = embedded(yaml).build().await.unwrap();
+    let (off, x) = (limits.configured("off"), limits.configured("x"));
+    let decision = off.acquire(7).await.unwrap();
+    assert_eq!((decision.quota(), off.quotas()), (None, None));
+    assert_eq!(limits.limiter("off", quota(3, SECOND)).quotas(), None);
+    assert_eq!(off.and(x).quotas().unwrap()[..], [quota(5, SECOND)]);
 }

@@ -288,10 +288,11 @@ impl Core {
         Ok(longest)
     }
 
-    /// Returns the active quotas, as far as this process knows.
-    pub(crate) fn quotas(&self, limits: &Services) -> Option<Quotas> {
+    /// Returns the active quotas, as far as this process knows; a disabled limiter has none.
+    pub(crate) fn quotas(&self, limits: &Services) -> Option<Vec<Quota>> {
         let known = self.known_of_all(limits).ok()?;
-        Some(Quotas::stored(known.iter().map(Config::quota).collect()))
+        let is_off = self.numbers(limits).is_ok_and(|numbers| !numbers.effective.set.enabled());
+        Some(known.iter().filter(|_| !is_off).map(Config::quota).collect())
     }
 
     /// Returns the active configurations of all limits, as far as this process knows.

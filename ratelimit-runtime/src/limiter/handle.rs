@@ -226,16 +226,16 @@ impl Limiter {
         self.limits.finish(charge).await
     }
 
-    /// Returns the quotas in force, the shortest window first, or `None` if none is known: the store's
-    /// as of the last decision, or before any decision the configured ones. The store is not queried.
+    /// Returns the quotas in force, the shortest window first, or `None` if none is known or the limiter is disabled:
+    /// the store's as of the last decision, or before any decision the configured ones. The store is not queried.
     #[must_use]
     pub fn quotas(&self) -> Option<Quotas> {
         let mut all = Vec::new();
         for core in self.cores() {
-            all.extend_from_slice(&core.quotas(&self.limits)?);
+            all.extend(core.quotas(&self.limits)?);
         }
         all.sort_by_key(Quota::per);
-        Some(Quotas::stored(all))
+        (!all.is_empty()).then(|| Quotas::stored(all))
     }
 
     /// Returns the permits that are free now; of several limits, the fewest. Nothing is taken or written.
