@@ -235,3 +235,20 @@ async fn a_rejection_by_several_limiters_lasts_until_all_have_the_permits() {
         }
     }
 }
+
+/// Both names are one limiter in the store, and no call can take from it twice.
+#[tokio::test]
+async fn a_limiter_that_has_two_handles_is_taken_from_once() {
+    let server = RedisServer::start();
+    for limits in [Limits::builder().memory().build().await.unwrap(), redis(&server.url()).await] {
+        let call = async {
+            let declared = limiter!("{{shop}}:{user}", user = "ann");
+            let named = limits.limiter("{shop}:ann", Quota::per_hour(2));
+            assert_eq!(declared.name(), named.name());
+            let both = declared.clone().and(named).and(declared);
+            assert_eq!(both.try_acquire(1).await.unwrap().permits(), 1);
+            assert_eq!((both.charge(1).await.unwrap().taken, free(&both).await), (1, 0));
+        };
+        limits.scope(call).await;
+    }
+}

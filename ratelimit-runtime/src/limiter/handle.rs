@@ -100,7 +100,8 @@ impl Limiter {
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         for core in std::iter::once(other.core).chain(other.others) {
-            if !self.cores().any(|known| Arc::ptr_eq(known, &core)) {
+            // `limiter!` and `Limits::limiter` can name one limiter.
+            if !self.cores().any(|known| known.keys == core.keys) {
                 self.others.push(core);
             }
         }
