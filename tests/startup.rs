@@ -178,7 +178,10 @@ fn two_places_that_disagree_on_one_key_do_not_start() {
     // `main` returns the error, which is shown as text, line by line.
     assert_eq!(output.status.code(), Some(1));
     let told = String::from_utf8_lossy(&output.stderr);
-    let expected = "Error: rate limits could not be set up, 3 problems:\n  \
+    let expected = "Error: rate limits could not be set up, 4 problems:\n  \
+        tests/src/bin/disagreeing.rs:19: `on_store_error` of `outage` is local here, but allow at \
+        tests/src/bin/disagreeing.rs:13; functions with the same key share one limiter, so write the same \
+        value or remove one\n  \
         tests/src/bin/disagreeing.rs:10: `rate` of `shared` is 2 here, but 1 at \
         tests/src/bin/disagreeing.rs:7; functions with the same key share one limiter, so write the same \
         value or remove one\n  \

@@ -9,7 +9,7 @@ use std::{convert::Infallible, sync::Arc};
 
 use arc_swap::ArcSwapOption;
 use once_cell::race::OnceBox;
-use ratelimit_spec::{KeyName, Template};
+use ratelimit_spec::{KeyName, Template, Wait};
 
 pub use self::{
     acquire::{Acquire, Request, acquire, admit, skipped},
@@ -131,9 +131,11 @@ impl CallSite {
     ) -> Option<Result<Decision, Rejection>> {
         let (services, name) = (limits.services(), name.as_ref()?);
         let known = self.first.get().filter(|known| known.limits == services.id)?;
-        let (family, fallible) = (&known.declared.family, self.annotation.fallible);
+        let (family, annotation) = (&known.declared.family, &self.annotation);
         limiter::decide_by_name(services, family, name, permits, None, |rejects| {
-            fallible && rejects.calls
+            // Another function with this key may be the one whose calls do not wait.
+            let waits = annotation.wait != Some(Wait::None);
+            annotation.fallible && !waits && rejects.calls
         })
     }
 

@@ -12,7 +12,9 @@ mod tally;
 
 use std::time::Duration;
 
-use ratelimit_spec::{Algorithm, Conflict, Merged, Per, Settings as Layer, Sourced, TimeZone};
+use ratelimit_spec::{
+    Algorithm, Conflict, Merged, Per, Settings as Layer, Sourced, TimeZone, Wait,
+};
 
 pub(crate) use self::{
     current::{Current, global},
@@ -66,6 +68,26 @@ fn built_in<T>(value: T) -> Sourced<T, Source> {
 pub(crate) fn by_precedence<'a>(mut layers: Layers<'a>) -> Layers<'a> {
     layers.sort_by_key(|(source, _)| *source);
     layers
+}
+
+/// Returns how long the calls of one function may wait, who share their limiter with those of other functions: what the
+/// limits file sets for the limiter, else its `own` attribute, else the `default` of the file. The attribute of another
+/// function has no effect.
+pub(crate) fn wait_of_calls(
+    set: &Merged<Source>,
+    own: Option<Wait>,
+    default: impl FnOnce() -> Option<Wait>,
+) -> Sourced<Wait, Source> {
+    let set = set.wait.unwrap_or(built_in(Wait::default()));
+    match own {
+        _ if set.source < Source::Annotation => set,
+        Some(value) => Sourced { value, source: Source::Annotation },
+        None if set.source > Source::Annotation => set,
+        None => match default() {
+            Some(value) => Sourced { value, source: Source::Default },
+            None => built_in(Wait::default()),
+        },
+    }
 }
 
 impl Effective {

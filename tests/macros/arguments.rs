@@ -1,9 +1,11 @@
 //! What each argument does to a call, and `limiter!`.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ratelimit_runtime::{Limits, Reason, Rejection, limiter, rate_limit};
+use tokio::time::timeout;
 
 use super::{alone, limits, refused};
 
@@ -287,4 +289,66 @@ async fn a_value_of_a_handle_is_evaluated_once() {
         assert_eq!(refused(twice(7).await), Some(Reason::Limited));
     })
     .await;
+}
+
+#[rate_limit(key = "waits:{shop}", rate = 1, per = "1h", wait = "2h")]
+async fn for_hours(shop: &str) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "waits:{shop}", rate = 1, per = "1h", wait = "none")]
+async fn hasty(shop: &str) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "waits:{shop}", rate = 1, per = "1h", wait = "1s")]
+async fn brief(shop: &str) -> Result<(), Rejection> {
+    Ok(())
+}
+
+/// It sets no `wait`, so a call waits as long as necessary.
+#[rate_limit(key = "waits:{shop}", rate = 1, per = "1h", permits = permits)]
+async fn unset(shop: &str, permits: u32) -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "waits_in_two", rate = 1, per = "1h", wait = "none")]
+async fn at_once() -> Result<(), Rejection> {
+    Ok(())
+}
+
+/// A function that cannot reject calls may share the limiter of one that can.
+#[rate_limit(key = "waits_in_two", rate = 1, per = "1h")]
+async fn in_background() {}
+
+/// The `wait` of one function once was that of all functions with its key.
+#[tokio::test]
+async fn how_long_calls_wait_is_up_to_each_function_with_the_key() {
+    async fn waits(call: impl Future) -> bool {
+        timeout(Duration::from_millis(5), call).await.is_err()
+    }
+
+    let limits = limits().await;
+    let calls = limits.scope(async {
+        hasty("a").await.unwrap();
+        for _ in 0..2 {
+            assert_eq!(refused(hasty("a").await), Some(Reason::Limited));
+            assert_eq!(refused(brief("a").await), Some(Reason::WaitTooLong));
+            assert!(waits(for_hours("a")).await && waits(unset("a", 1)).await);
+        }
+        at_once().await.unwrap();
+        assert_eq!(refused(at_once().await), Some(Reason::Limited));
+        assert!(waits(in_background()).await);
+    });
+    calls.await;
+
+    let yaml = "limiters: { 'waits:{shop}': { wait: 2s } }";
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
+    let calls = limits.scope(async {
+        hasty("a").await.unwrap();
+        assert_eq!(refused(hasty("a").await), Some(Reason::WaitTooLong));
+        assert_eq!(refused(for_hours("a").await), Some(Reason::WaitTooLong));
+        assert_eq!(refused(unset("a", 1).await), Some(Reason::WaitTooLong));
+    });
+    calls.await;
 }

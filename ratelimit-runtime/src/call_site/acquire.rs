@@ -82,7 +82,10 @@ impl CallSite {
 
     /// Returns how long a call waits; a function that cannot return a rejection waits as long as necessary.
     fn wait(&self, core: &Core, services: &Services) -> Wait {
-        if self.annotation.fallible { core.wait(services) } else { Wait::Forever }
+        match self.annotation.fallible {
+            true => core.wait(services, self.annotation.wait),
+            false => Wait::Forever,
+        }
     }
 }
 

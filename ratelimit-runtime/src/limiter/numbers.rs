@@ -19,7 +19,7 @@ use super::{
 use crate::{
     Rejection, Settings, clock,
     report::Source,
-    settings::{Current, Family, Name, Unresolved},
+    settings::{Current, Family, Name, Unresolved, wait_of_calls},
     store::{AnyStore, Assertion, Config, Lease, Rejects, Terms},
 };
 
@@ -116,9 +116,13 @@ impl Core {
         self.rule(limits).numbers.clone().map_err(|why| self.not_configured(&why))
     }
 
-    /// Returns how long an annotated call may wait; without a configuration, it may not.
-    pub(crate) fn wait(&self, limits: &Services) -> Wait {
-        self.rule(limits).wait()
+    /// Returns how long a call may wait whose attribute has this `wait`; without a configuration, it may not.
+    pub(crate) fn wait(&self, limits: &Services, own: Option<Wait>) -> Wait {
+        let rule = self.rule(limits);
+        let default = || limits.current().default_wait();
+        rule.numbers
+            .as_ref()
+            .map_or(Wait::None, |numbers| wait_of_calls(&numbers.effective.set, own, default).value)
     }
 
     /// Returns how long a request to a layer may wait; without a setting, it may not.

@@ -17,7 +17,7 @@ use crate::{
     error::Place,
     events::Event,
     report::Source,
-    settings::{Effective, Keys, Layers, Unresolved, by_precedence, global},
+    settings::{Effective, Keys, Layers, Unresolved, by_precedence, global, wait_of_calls},
 };
 
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
@@ -89,11 +89,10 @@ fn refused(place: Place, key: &str, setting: &'static str, message: String) -> P
 
 /// Two call sites with one key share one limiter, so they must agree on it.
 fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<Problem>) {
-    // How long a call waits, and what it does without a store, may differ.
-    let is_shared = |name: &str| !["wait", "on_store_error"].contains(&name);
     let fields = |site: &Annotation| {
         let rows = Merged::of(&[((), &site.settings())]).rows().into_iter();
-        rows.filter(|(name, ..)| is_shared(name))
+        // How long its calls wait is up to each function.
+        rows.filter(|(name, ..)| *name != "wait")
             .map(|(name, value, ())| (name, value))
             .collect::<Vec<_>>()
     };
@@ -174,8 +173,10 @@ fn limiter(
         let own = variant.map(|_| Source::Override);
         conflicts::report(&set, own, key, &at, problems);
         if problems.len() == found {
+            let default = || file.and_then(|file| file.limits.default.wait);
             for site in sites {
-                unusable(key, site, &set, &at, problems);
+                let wait = Some(wait_of_calls(&set, site.wait, default));
+                unusable(key, site, &Merged { wait, ..set.clone() }, &at, problems);
             }
         }
     }

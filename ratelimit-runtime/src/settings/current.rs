@@ -5,7 +5,7 @@ use std::time::Duration;
 #[cfg(feature = "_web")]
 use ratelimit_spec::Network;
 use ratelimit_spec::{
-    Conflict, LimiterEntry, LimitsFile, Match, Merged, Override, Per, PrefixEntry, Settings,
+    Conflict, LimiterEntry, LimitsFile, Match, Merged, Override, Per, PrefixEntry, Settings, Wait,
 };
 
 use tokio::time::Instant;
@@ -92,6 +92,11 @@ impl Current {
 
     pub(crate) fn revision(&self) -> u64 {
         self.limits().and_then(|limits| limits.revision).unwrap_or(0)
+    }
+
+    /// Returns the `wait` for all limiters.
+    pub(crate) fn default_wait(&self) -> Option<Wait> {
+        self.limits().and_then(|limits| limits.default.wait)
     }
 
     #[cfg(feature = "_web")]

@@ -2,13 +2,24 @@
 //! render the same name represent keys of two crates, because the attribute rejects them within one.
 
 use ratelimit_runtime::__private::{Annotation, CallSite, Registered, submit};
-use ratelimit_runtime::{Limits, SetupError, rate_limit};
+use ratelimit_runtime::{Limits, Rejection, SetupError, rate_limit};
 
 #[rate_limit(key = "shared", rate = 1, per = "1s")]
 async fn one() {}
 
 #[rate_limit(key = "shared", rate = 2, per = "1s")]
 async fn other() {}
+
+#[rate_limit(key = "outage", rate = 1, per = "1s", wait = "none", on_store_error = "allow")]
+async fn in_time() -> Result<(), Rejection> {
+    Ok(())
+}
+
+// How long calls wait may differ.
+#[rate_limit(key = "outage", rate = 1, per = "1s", wait = "5s", on_store_error = "local")]
+async fn late() -> Result<(), Rejection> {
+    Ok(())
+}
 
 static USER: CallSite =
     registered("overlap:{user_id}", "tests/src/overlapping.rs:3 overlapping", 2);
@@ -30,7 +41,7 @@ const fn registered(key: &'static str, at: &'static str, rate: u32) -> CallSite 
 
 #[tokio::main]
 async fn main() -> Result<(), SetupError> {
-    let _ = (one(), other());
+    let _ = (one(), other(), in_time(), late());
     Limits::builder().memory().build().await?;
     Ok(())
 }
