@@ -6,8 +6,8 @@ use syn::ext::IdentExt;
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::{
-    AttrStyle, Attribute, FnArg, Pat, PatIdent, ReturnType, Signature, Token, Type, Visibility,
-    braced, token,
+    AttrStyle, Attribute, FnArg, Meta, Pat, PatIdent, ReturnType, Signature, Token, Type,
+    Visibility, braced, token,
 };
 
 use crate::async_trait::{self, Boxed};
@@ -38,8 +38,10 @@ pub(crate) enum Code {
 
 /// A variable that a parameter binds.
 pub(crate) struct Variable {
-    /// The attributes of the parameter that apply to its variables too: `cfg` and `allow`.
+    /// The attributes of the parameter that apply to its variables too: `cfg`, and levels of lints.
     pub(crate) attrs: Vec<Attribute>,
+    /// Whether the parameter expects lints, such as that it is unused.
+    pub(crate) expects: bool,
     pub(crate) mutability: Option<Token![mut]>,
     pub(crate) name: Ident,
 }
@@ -120,12 +122,14 @@ impl Function {
             None => self.sig.inputs.iter().filter_map(parameter).collect(),
         };
         let variables = parameters.into_iter().flat_map(|(attrs, pat)| {
-            let applies =
-                |attr: &&Attribute| ["cfg", "allow"].iter().any(|it| attr.path().is_ident(it));
+            let expects = attrs.iter().any(|attr| names_any(attr, &["expect"]));
+            let applies = |attr: &&Attribute| {
+                attr.path().is_ident("cfg") || names_any(attr, &["allow", "warn", "deny"])
+            };
             let attrs: Vec<_> = attrs.iter().filter(applies).cloned().collect();
             bound_by(pat).into_iter().map(move |bound| {
                 let mutability = bound.mutability.filter(|_| bound.by_ref.is_none());
-                Variable { attrs: attrs.clone(), mutability, name: bound.ident.clone() }
+                Variable { attrs: attrs.clone(), expects, mutability, name: bound.ident.clone() }
             })
         });
         variables.filter(|variable| variable.name != "__self").collect()
@@ -222,6 +226,17 @@ fn parameter(input: &FnArg) -> Option<(&[Attribute], &Pat)> {
     match input {
         FnArg::Receiver(_) => None,
         FnArg::Typed(typed) => Some((&typed.attrs, &typed.pat)),
+    }
+}
+
+/// Returns whether an attribute has one of these names, or is a `cfg_attr` with one of them in it.
+fn names_any(attr: &Attribute, names: &[&str]) -> bool {
+    let is_one = |token: TokenTree| matches!(token, TokenTree::Ident(name) if names.iter().any(|one| name == one));
+    match &attr.meta {
+        Meta::List(list) if list.path.is_ident("cfg_attr") => {
+            list.tokens.clone().into_iter().any(is_one)
+        }
+        meta => names.iter().any(|name| meta.path().is_ident(name)),
     }
 }
 

@@ -73,12 +73,16 @@ impl Guard<'_> {
     }
 }
 
-fn holds(code: TokenStream, name: &Ident) -> bool {
+/// Returns whether code has this name in it.
+pub(crate) fn holds(code: TokenStream, name: &Ident) -> bool {
     code.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *name,
         TokenTree::Group(group) => holds(group.stream(), name),
-        // A format string may use it.
-        TokenTree::Literal(literal) => literal.to_string().contains(&name.unraw().to_string()),
+        // A format string may use it, as `{name}` or `{:name$}`.
+        TokenTree::Literal(literal) => {
+            let (text, name) = (literal.to_string(), name.unraw());
+            text.contains(&format!("{{{name}")) || text.contains(&format!("{name}$"))
+        }
         TokenTree::Punct(_) => false,
     })
 }

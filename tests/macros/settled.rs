@@ -199,8 +199,11 @@ async fn a_function_decides_which_results_are_refunded() {
 #[rate_limit(key = "settled-lints", rate = 1, per = "1h", wait = "none", refund_on = "err")]
 async fn with_unused_parameters(
     #[allow(unused_variables)] unused: u8,
+    #[expect(unused_variables)] shop: u8,
+    #[cfg_attr(unix, allow(unused_variables))] day: u8,
     _old: u8,
 ) -> Result<(), Rejection> {
+    drop("the shop".to_owned());
     Ok(())
 }
 
@@ -211,7 +214,7 @@ fn futures_can_be_sent_when_the_body_can() {
     sent(&generic::<_, 2>(1, &mut String::new(), (0.5, 0), "b"));
     sent(&Shop { name: String::new() }.by_mutable_reference(true));
     sent(&with_a_type_of_its_own(1));
-    sent(&with_unused_parameters(1, 2));
+    sent(&with_unused_parameters(1, 2, 3, 4));
 }
 
 /// Records its name when it is dropped.

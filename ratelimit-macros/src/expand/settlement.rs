@@ -7,7 +7,7 @@ use super::{block, numbered};
 use crate::function::{Function, Variable, ends};
 use crate::hygiene::{generated, reported_at};
 use crate::runtime::Runtime;
-use crate::validate::Guard;
+use crate::validate::{Guard, holds};
 
 /// Returns whether any permits depend on the result of the body.
 pub(super) fn settles(guards: &[Guard<'_>]) -> bool {
@@ -25,8 +25,8 @@ pub(super) fn settled(
         Some(output) => output.to_token_stream(),
         None => generated!(()),
     };
+    let (mutable, moved) = moves(guards, function, body);
     let body = block(body, function);
-    let (mutable, moved) = moves(guards, function);
     let settlements = guards.iter().enumerate().filter(|(_, guard)| guard.settles());
     let settlements = settlements.map(|(n, guard)| settlement(runtime, guard, n, function));
     generated! {
@@ -48,13 +48,18 @@ pub(super) fn settled(
 /// Generates the statements that move all variables of the function into its body, so that they are dropped in reverse
 /// order of declaration: what an `async` block captures is dropped in the order of its use. The statements in front of
 /// the block use the parameters that are declared as mutable, for which rustc would report the `mut`. A parameter that
-/// the attribute uses may be unused in the body.
-fn moves(guards: &[Guard<'_>], function: &Function) -> (TokenStream, TokenStream) {
-    let parameters = function.variables();
+/// the attribute uses may be unused in the body. One that is expected to be unused is not moved: that would use it.
+fn moves(
+    guards: &[Guard<'_>],
+    function: &Function,
+    body: &TokenStream,
+) -> (TokenStream, TokenStream) {
+    let mut parameters = function.variables();
+    parameters.retain(|variable| !variable.expects || holds(body.clone(), &variable.name));
     let mutable = parameters.iter().filter(|variable| variable.mutability.is_some());
     let mutable =
         mutable.map(|Variable { attrs, name, .. }| generated!(#(#attrs)* #[allow(clippy::used_underscore_binding)] let _ = &mut #name;));
-    let parameters = parameters.iter().map(|Variable { attrs, mutability, name }| {
+    let parameters = parameters.iter().map(|Variable { attrs, mutability, name, .. }| {
         let is_used = guards.iter().any(|guard| guard.mentions(name));
         let unused = is_used.then(|| generated!(, unused_variables));
         generated! {

@@ -32,8 +32,13 @@ fn lints_allowed_for_a_parameter_are_allowed_in_the_body() {
         "refund_on_and_lints",
         r#"
         #[rate_limit(key = "quote", rate = 2, per = "1s", refund_on = "err")]
-        async fn quote(#[cfg(unix)] #[allow(unused_variables)] item: &str, _old: u8) -> Result<Price, ShopError> {
-            Ok(price().await)
+        async fn quote(
+            #[cfg(unix)] #[allow(unused_variables)] item: &str,
+            #[expect(unused_variables)] shop: &str,
+            #[cfg_attr(unix, deny(unused_variables))] day: u8,
+            _old: u8,
+        ) -> Result<Price, ShopError> {
+            Ok(price(day).await.expect("the shop is open"))
         }
         "#,
     );

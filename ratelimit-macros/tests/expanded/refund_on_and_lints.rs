@@ -1,12 +1,21 @@
 // #[rate_limit(key = "quote", rate = 2, per = "1s", refund_on = "err")]
-// async fn quote(#[cfg(unix)] #[allow(unused_variables)] item: &str, _old: u8) -> Result<Price, ShopError> {
-//     Ok(price().await)
+// async fn quote(
+//     #[cfg(unix)] #[allow(unused_variables)] item: &str,
+//     #[expect(unused_variables)] shop: &str,
+//     #[cfg_attr(unix, deny(unused_variables))] day: u8,
+//     _old: u8,
+// ) -> Result<Price, ShopError> {
+//     Ok(price(day).await.expect("the shop is open"))
 // }
 
 async fn quote(
     #[cfg(unix)]
     #[allow(unused_variables)]
     item: &str,
+    #[expect(unused_variables)]
+    shop: &str,
+    #[cfg_attr(unix, deny(unused_variables))]
+    day: u8,
     _old: u8,
 ) -> Result<Price, ShopError> {
     use ::ratelimit_runtime::__private as __rt;
@@ -48,9 +57,16 @@ async fn quote(
             clippy::shadow_same,
             clippy::used_underscore_binding
         )]
+        #[cfg_attr(unix, deny(unused_variables))]
+        let day = day;
+        #[allow(
+            clippy::no_effect_underscore_binding,
+            clippy::shadow_same,
+            clippy::used_underscore_binding
+        )]
         let _old = _old;
         {
-            Ok(price().await)
+            Ok(price(day).await.expect("the shop is open"))
         }
     }
         .await;
