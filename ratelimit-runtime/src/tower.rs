@@ -28,7 +28,8 @@
 //!
 //! `{ip}` is the [`ClientIp`](crate::web::ClientIp) unless [`Limit::key`] overrides it. It needs
 //! the address of the peer: serve axum with `into_make_service_with_connect_info::<SocketAddr>()`,
-//! or insert a `SocketAddr` into the extensions of the requests.
+//! or insert a `SocketAddr` into the extensions of the requests. With `{ip?}` all requests whose peer is unknown
+//! share a limiter.
 //!
 //! With the feature `actix` both are middleware of actix, for `App::wrap`, `Scope::wrap` and `Resource::wrap`.
 //!

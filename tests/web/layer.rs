@@ -95,6 +95,18 @@ async fn a_server_that_tells_no_peer_is_told_what_to_do() {
 }
 
 #[tokio::test]
+async fn requests_without_a_peer_share_a_limiter_if_the_template_lets_them() {
+    let (limits, events) = reporting().await;
+    let search = Limit::new("search:{ip?}", quota(1, MINUTE)).limits(&limits);
+    for expected in [200, 429] {
+        assert_eq!(status(&search, request()).await, expected);
+        assert_eq!(status(&search, from("192.0.2.1:1")).await, expected);
+        assert_eq!(status(&search, from("192.0.2.2:1")).await, expected);
+    }
+    assert!(events.try_recv().is_err(), "it is configured as it is meant");
+}
+
+#[tokio::test]
 async fn a_disabled_limit_needs_no_peer() {
     let (limits, _) = by_file("limiters: { \"search:{ip}\": { enabled: false } }").await;
     let search = Limit::new("search:{ip}", quota(1, MINUTE)).limits(&limits);

@@ -224,13 +224,17 @@ impl CompiledMember {
     /// Renders the key.
     fn name(&self, limits: &Limits, request: &request::Parts) -> Result<KeyName, UnknownPeer> {
         self.template.render(|at, writer| {
-            match value_of(&self.member, &self.template.placeholders()[at]) {
+            let placeholder = &self.template.placeholders()[at];
+            match value_of(&self.member, placeholder) {
                 Some(value) => (value.write)(request, writer),
-                None => {
-                    let peer = peer_of(&request.extensions).ok_or(UnknownPeer)?;
-                    let trusts = |address| limits.trusts(address);
-                    key::write(&ClientIp::found(peer, &request.headers, trusts), writer);
-                }
+                None => match peer_of(&request.extensions) {
+                    Some(peer) => {
+                        let trusts = |address| limits.trusts(address);
+                        key::write(&ClientIp::found(peer, &request.headers, trusts), writer);
+                    }
+                    None if placeholder.optional => writer.absent(),
+                    None => return Err(UnknownPeer),
+                },
             }
             Ok(())
         })
