@@ -483,8 +483,21 @@ fn what_a_layer_would_panic_on_is_checked() {
         "{unbalanced:?}"
     );
     let joined =
-        Limit::new("api:{ip}", quota).and(Limit::new("api:{t}", quota)).key("t", |_| 1_u64);
+        Limit::new("api:{ip}", quota).and(Limit::new("tenant:{t}", quota)).key("t", |_| 1_u64);
     joined.check().unwrap();
+    let payer = Limit::new("account:{payer}", quota).key("payer", |_| 1_u64);
+    let payee = Limit::new("account:{payee}", quota).key("payee", |_| 2_u64);
+    assert_eq!(
+        problems(payer.clone().and(payer.clone())),
+        ["the limit `account:{payer}` is joined to itself; remove one of them"]
+    );
+    assert_eq!(
+        problems(payer.and(payee)),
+        [
+            "the limits `account:{payer}` and `account:{payee}` are joined, but can be the same key; change the \
+             text in front of a placeholder"
+        ]
+    );
     let layer = || Limit::new("api:{tenant}", quota).layer(());
     assert!(std::panic::catch_unwind(layer).is_err());
 }

@@ -76,6 +76,11 @@ impl Compiled {
                 }
             }
         }
+        for (n, member) in members.iter().enumerate() {
+            let same =
+                members[..n].iter().filter(|other| other.template.overlaps(&member.template));
+            problems.extend(same.map(|other| problem_of_joined(&other.template, &member.template)));
+        }
         let used = |value: &Value| {
             let of_value = |placeholder: &Placeholder| placeholder.path.join(".") == value.name;
             members.iter().any(|member| member.template.placeholders().iter().any(of_value))
@@ -250,6 +255,18 @@ impl CompiledMember {
         self.known.store(Some(Arc::new(known)));
         declared
     }
+}
+
+/// A request would take from one limiter twice, which no store decides in one step.
+fn problem_of_joined(one: &Template, other: &Template) -> String {
+    let (one, other) = (one.text(), other.text());
+    if one == other {
+        return format!("the limit `{one}` is joined to itself; remove one of them");
+    }
+    format!(
+        "the limits `{one}` and `{other}` are joined, but can be the same key; change the text in front of a \
+         placeholder"
+    )
 }
 
 /// Returns the last value that was set for a placeholder.

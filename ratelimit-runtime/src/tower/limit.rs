@@ -132,7 +132,7 @@ impl Limit {
     }
 
     /// Takes from both or from neither. Each limit keeps its key, its permits and its conditions; headers
-    /// and limits are those of `self`.
+    /// and limits are those of `self`. The two templates must not be able to produce the same key.
     pub fn and(mut self, other: Self) -> Self {
         self.members.extend(other.members);
         self
@@ -154,7 +154,7 @@ impl Limit {
     /// # Errors
     ///
     /// Returns an error if a template is malformed, a placeholder has no value or a value no
-    /// placeholder, or the value of `{name}` is an `Option`.
+    /// placeholder, the value of `{name}` is an `Option`, or two joined limits can have the same key.
     pub fn check(&self) -> Result<(), SetupError> {
         self.compiled().map(drop)
     }
