@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{Limiter, Limits};
 use tests::{eventually, limits_file::LimitsFile, proxy::Proxy, redis_server::RedisServer};
+use tokio::task::JoinSet;
 
 use super::calls::{DEADLINE, HOUR, admitted_of, on_redis, open, quota};
 
@@ -158,6 +159,34 @@ async fn a_bucket_that_spaces_its_permits_is_charged_what_it_granted_without_a_s
             // A call that queries the store waits for the charge.
             let found = reset(limits.limiter(name, quota)).await;
             assert!(found.abs_diff(expected) < 10, "{name}: {found} s of {expected} s");
+        }
+    }
+}
+
+/// Limiters that shared a call with it were rejected as well, because it could not be charged.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limiter_that_cannot_be_charged_after_an_outage_fails_alone() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = on_redis(proxy.url(), "").await;
+    let names = (0..20).map(|n| format!("x:{n}"));
+    let limiters: Vec<_> = names.map(|name| limits.limiter(&name, quota(1000, HOUR))).collect();
+    proxy.cut();
+    for limiter in &limiters {
+        limiter.try_acquire(1).await.unwrap();
+    }
+    let _: String = server.cli(&["SET", "x:0", "other data"]);
+    proxy.restore();
+    eventually("the server is found", Duration::from_secs(5), || limits.health().store.is_ok());
+    for _ in 0..20 {
+        let mut calls = JoinSet::new();
+        for (n, limiter) in limiters.iter().cloned().enumerate() {
+            for limiter in [limiter.clone(), limiter] {
+                calls.spawn(async move { (n, limiter.try_acquire(1).await.map(drop)) });
+            }
+        }
+        for (n, result) in calls.join_all().await {
+            assert_eq!(result.is_err(), n == 0, "{:?}: {result:?}", limiters[n]);
         }
     }
 }

@@ -22,7 +22,11 @@ use super::{
 use crate::{StoreError, algorithm::State, clock, store::Config};
 
 /// A charge in progress.
-pub(super) type Charging = Pin<Box<dyn Future<Output = Result<(), StoreError>> + Send>>;
+pub(super) type Charging = Pin<Box<dyn Future<Output = Result<Refused, StoreError>> + Send>>;
+
+/// The limiters that could not be charged, and why.
+#[derive(Default)]
+pub(super) struct Refused(Vec<(Arc<Begun>, StoreError)>);
 
 /// The number of limiters that are charged concurrently.
 const AT_ONCE: usize = 32;
@@ -101,7 +105,7 @@ impl Local {
     }
 
     /// Charges what these limiters granted here, before the store grants more of them. `None` if they
-    /// granted nothing; an error if the store rejects calls, including those that were to follow.
+    /// granted nothing; an error if the store rejects all calls, including those that were to follow.
     pub(super) fn charge_first<'a>(
         &self,
         limits: &Arc<Services>,
@@ -122,7 +126,7 @@ impl Local {
                 }
                 // Another runtime may wait for the same charge, so the charge runs in no caller's runtime.
                 let services = Arc::clone(&limits);
-                limits.finish(async move { charge_all(&services, begun).await }).await
+                limits.finish(async move { Ok(charge_all(&services, begun).await) }).await
             });
             charging
         })
@@ -216,18 +220,35 @@ impl Begun {
     }
 }
 
-/// Charges all of these limiters; returns an error if any charge was rejected.
-async fn charge_all(limits: &Arc<Services>, begun: Vec<Arc<Begun>>) -> Result<(), StoreError> {
-    let mut charged = Ok(());
+impl Refused {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Returns why this limiter could not be charged.
+    pub(super) fn of(&self, core: &Core) -> Option<&StoreError> {
+        let refused = self.0.iter().find(|(limiter, _)| limiter.core.keys == core.keys);
+        refused.map(|(_, error)| error)
+    }
+
+    /// Returns the first error, for a call that needs all of the limiters.
+    pub(super) fn any(self) -> Result<(), StoreError> {
+        self.0.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    }
+}
+
+/// Charges all of these limiters.
+async fn charge_all(limits: &Arc<Services>, begun: Vec<Arc<Begun>>) -> Refused {
+    let mut refused = Vec::new();
     for some in begun.chunks(AT_ONCE) {
         let charge = |limiter: &Arc<Begun>| {
             let (limits, limiter) = (Arc::clone(limits), Arc::clone(limiter));
-            async move { limiter.charge(&limits).await }
+            async move { limiter.charge(&limits).await.err().map(|error| (limiter, error)) }
         };
         let charging: JoinSet<_> = some.iter().map(charge).collect();
-        charged = charging.join_all().await.into_iter().fold(charged, Result::and);
+        refused.extend(charging.join_all().await.into_iter().flatten());
     }
-    charged
+    Refused(refused)
 }
 
 /// Returns the usage of a process's share, as of the last reply.

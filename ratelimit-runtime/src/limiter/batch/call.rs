@@ -15,6 +15,7 @@ use crate::{
         Core,
         denials::Mark,
         looks::LOOK_EVERY_MS,
+        outage::Refused,
         plan::{Asked, Part},
         replies::{Each, Replies, next_refusal},
         services::Services,
@@ -32,6 +33,7 @@ pub(super) type Claims = Vec<(Arc<Core>, Vec<u32>)>;
 type Rows = Vec<Vec<Replies>>;
 
 /// The requests of all callers of one limiter.
+#[derive(Clone)]
 struct Claimed<'a> {
     core: &'a Core,
     /// Empty if the limiter is not configured.
@@ -50,12 +52,50 @@ async fn call(
     claims: &[Claimed<'_>],
     size: usize,
 ) -> Result<Vec<Result<Rows, StoreError>>, StoreError> {
+    let parts = claims.iter().flat_map(|claim| &claim.parts);
+    let charging = limits.local.charge_first(limits, parts.map(|part| part.core));
+    if let Some(charging) = charging {
+        let refused = charging.await?;
+        if !refused.is_empty() {
+            return Box::pin(call_beside(limits, claims, size, &refused)).await;
+        }
+    }
+    send(limits, claims, size).await
+}
+
+/// Sends the groups of which no limiter was refused a charge. The others fail.
+async fn call_beside(
+    limits: &Arc<Services>,
+    claims: &[Claimed<'_>],
+    size: usize,
+    refused: &Refused,
+) -> Result<Vec<Result<Rows, StoreError>>, StoreError> {
+    let why = |group: &[Claimed<'_>]| {
+        let mut parts = group.iter().flat_map(|claim| &claim.parts);
+        parts.find_map(|part| refused.of(part.core)).cloned()
+    };
+    let charged = claims.chunks(size).filter(|group| why(group).is_none());
+    let charged: Vec<_> = charged.flatten().cloned().collect();
+    let mut sent = match charged.is_empty() {
+        true => Vec::new(),
+        false => send(limits, &charged, size).await?,
+    }
+    .into_iter();
+    let each = claims.chunks(size).map(|group| match why(group) {
+        Some(error) => Err(error),
+        None => sent.next().unwrap_or_else(|| Err(no_reply())),
+    });
+    Ok(each.collect())
+}
+
+/// Sends claims that need no charge first.
+async fn send(
+    limits: &Arc<Services>,
+    claims: &[Claimed<'_>],
+    size: usize,
+) -> Result<Vec<Result<Rows, StoreError>>, StoreError> {
     let parts =
         || claims.iter().flat_map(|claim| claim.parts.iter().map(move |part| (part, claim.costs)));
-    let charging = limits.local.charge_first(limits, parts().map(|(part, _)| part.core));
-    if let Some(charging) = charging {
-        charging.await?;
-    }
     let requests: Vec<_> = parts().map(|(part, _)| part.request(limits)).collect();
     let costs: Vec<&[u32]> = parts().map(|(_, costs)| costs).collect();
     let (mut requests, mut costs) = (&requests[..], &costs[..]);

@@ -13,6 +13,7 @@ use crate::{
     StoreError, clock,
     limiter::{
         batch,
+        outage::Refused,
         per_process::{count, local_share},
         plan::Asked,
         replies::{Each, Replies},
@@ -41,7 +42,7 @@ pub(super) async fn within_shares(
     let cores = asked.iter().flat_map(|asked| asked.core.each_part(asked.rule));
     // Otherwise the permits of this call would later be charged as if the store had not granted them.
     if let Some(charging) = limits.local.charge_first(limits, cores.map(|part| part.core))
-        && let Err(error) = by(due, limits, charging).await
+        && let Err(error) = by(due, limits, charging).await.and_then(Refused::any)
     {
         return policy::without_store(limits, asked, &error);
     }

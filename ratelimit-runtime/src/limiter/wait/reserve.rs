@@ -4,7 +4,9 @@ use std::sync::{Arc, atomic::Ordering};
 
 use super::{Core, Ticket, Waiting};
 use crate::{
-    limiter::{per_process::counted_here, plan::Part, services::Services, taken::Source},
+    limiter::{
+        outage::Refused, per_process::counted_here, plan::Part, services::Services, taken::Source,
+    },
     store::{Grant, Outcome, Reply, Reservation},
 };
 
@@ -39,7 +41,7 @@ impl Core {
                 return None;
             }
             if let Some(charging) = limits.local.charge_first(limits, std::iter::once(&**self)) {
-                charging.await.ok()?;
+                charging.await.and_then(Refused::any).ok()?;
             }
             let reserved =
                 limits.store.reserve(&part.request(limits), costs, within_ms).await.ok()?;
