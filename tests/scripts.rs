@@ -628,6 +628,24 @@ fn a_limiter_expires_by_the_keep_alive_in_force_in_both_stores() {
 }
 
 #[test]
+fn a_configuration_that_a_clock_dated_ahead_counts_as_the_oldest() {
+    // In Redis it stayed, if the numbers were the same.
+    let server = RedisServer::start();
+    let mut twins = Twins::new(server.connect().unwrap(), "ahead".into());
+    let config = |keep| Config::new(4, 60_000, Mode::Overall).keep_alive_ms(keep);
+    let configs = [config(KEPT[1]), config(KEPT[1]), config(KEPT[2])];
+    for step in [
+        Step::First { process: 2, carry: true },
+        Step::Rewind(60_000),
+        Step::First { process: 0, carry: true },
+    ] {
+        twins.run(&configs, step);
+        twins.assert_kept_alike();
+    }
+    assert_eq!(twins.keep_alive_ms(), Some(KEPT[1]));
+}
+
+#[test]
 fn a_debt_above_a_lower_rate_is_paid_whether_calls_arrive_or_not() {
     // Only the first window without calls paid.
     let server = RedisServer::start();

@@ -56,8 +56,9 @@ if ready and not absent then
         local name = struct.pack('>I4', tonumber(string.sub(digits, 1, 8), 16)) -- `name_of`
         local revision = tonumber(string.sub(epoch, 26)) or 0
         local our_revision = tonumber(string.match(ARGV[word + 4], ' (%d+)$', 16)) or 0
+        local announced = struct.unpack('<I7', epoch, 7)
         settled = string.sub(epoch, 22, 25) == name and (revision > our_revision or revision == our_revision
-          and struct.unpack('<I7', epoch, 7) >= struct.unpack('<I7', ARGV[word + 4]))
+          and announced >= struct.unpack('<I7', ARGV[word + 4]) and announced <= now * 1000 + 10000000)
       end
     end
     if settled and (asserts or how == 'steady') then
