@@ -9,7 +9,7 @@ mod entries;
 
 use self::entries::{Entries, Entry, Older};
 use super::{
-    Verdict,
+    Config, Verdict,
     meter::{Left, Meter},
 };
 
@@ -109,10 +109,10 @@ impl Log {
         OpenLog { log: self, rate, per, now, ahead, entry }
     }
 
-    /// Returns the verdict of [`acquire`](Self::acquire) without taking anything.
-    pub(crate) fn peek(&self, rate: u64, per: u64, permits: u64, now: u64) -> Verdict {
-        let mut copy = self.clone();
-        copy.update(rate, per, std::iter::once(permits), now);
+    /// Returns the verdict of [`acquire`](Self::acquire) without taking anything, after a request for what is `asked`.
+    pub(super) fn peek(&self, config: &Config, permits: u64, asked: u64, now: u64) -> Verdict {
+        let (mut copy, Config { rate, per_ms: per, .. }) = (self.clone(), *config);
+        copy.update(rate, per, std::iter::once(asked), now);
         let free = rate.saturating_sub(copy.used).saturating_sub(copy.debt());
         Verdict {
             granted: permits <= free,
@@ -126,9 +126,9 @@ impl Log {
 
     /// Drops entries that are a window old. If there were some, or a request cannot be granted, [restamps](Self::restamp).
     fn update(&mut self, rate: u64, per: u64, costs: impl Iterator<Item = u64>, now: u64) -> u64 {
-        let expired = self.expire(rate, per, now);
         let asked = costs.filter(|&cost| cost <= rate).fold(0, u64::saturating_add);
-        let looked = expired || self.used.saturating_add(asked).saturating_add(self.debt()) > rate;
+        let wants = |log: &Self| log.used.saturating_add(asked).saturating_add(log.debt());
+        let looked = self.expire(rate, per, now) || wants(self) > rate;
         if looked { self.restamp(now, now.saturating_add(bucket(per))) } else { 0 }
     }
 

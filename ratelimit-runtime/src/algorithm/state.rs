@@ -51,6 +51,15 @@ impl State {
 
     /// Returns the verdict of [`acquire`](Self::acquire) without taking anything.
     pub(crate) fn peek(&self, config: &Config, permits: u64, now: u64) -> Verdict {
+        self.peek_asking(config, permits, permits, now)
+    }
+
+    /// The same for a key that a penalty blocks: its calls take nothing, as if they requested more than the capacity.
+    pub(crate) fn peek_blocked(&self, config: &Config, permits: u64, now: u64) -> Verdict {
+        self.peek_asking(config, permits, u64::MAX, now)
+    }
+
+    fn peek_asking(&self, config: &Config, permits: u64, asked: u64, now: u64) -> Verdict {
         if self.is_moot(config) {
             return Verdict::default();
         }
@@ -59,8 +68,7 @@ impl State {
             Rule::TokenBucket { .. } | Rule::LeakyBucket => self.level(config, now).look(permits),
             Rule::FixedWindow { .. } => self.count(config, now).look(permits),
             Rule::SlidingWindow => {
-                let log = self.clone().take_log(config, now);
-                log.peek(config.rate, config.per_ms, permits, now)
+                self.clone().take_log(config, now).peek(config, permits, asked, now)
             }
         }
     }

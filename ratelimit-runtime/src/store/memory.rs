@@ -217,14 +217,14 @@ impl MemoryStore {
                 return Reply::unknown(now);
             }
             let config = stored.map_or(request.config, |stored| *stored.config());
-            let reply = look(state, config, cost, now);
+            let reply = look(state, config, cost, blocked_for.is_some(), now);
             reply.blocked(blocked_for, reply.retry_after_ms)
         })
     }
 
     /// Returns the reply to a request under a configuration that is reconciled elsewhere, without counting.
     pub(crate) fn look(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
-        self.view(keys, |state, now| look(state, config, permits, now))
+        self.view(keys, |state, now| look(state, config, permits, false, now))
     }
 
     /// Returns a copy of a limiter's usage.
@@ -278,10 +278,11 @@ impl MemoryStore {
     }
 }
 
-fn look(state: Option<&State>, config: Config, permits: u32, now: u64) -> Reply {
+fn look(state: Option<&State>, config: Config, permits: u32, blocked: bool, now: u64) -> Reply {
     let empty = algorithm::State::default();
     let used = state.map_or(&empty, |state| &state.used);
-    Reply::decided(permits, config, now, |permits| used.peek(&config, permits, now))
+    let peek = if blocked { algorithm::State::peek_blocked } else { algorithm::State::peek };
+    Reply::decided(permits, config, now, |permits| peek(used, &config, permits, now))
 }
 
 impl Store for MemoryStore {

@@ -53,7 +53,7 @@ impl MemoryStore {
         let rows = replies.iter_mut().zip(group.requests).zip(group.costs).zip(blocked);
         for (((row, request), costs), ms) in rows.filter(|(_, ms)| ms.is_some()) {
             for (reply, cost) in row.iter_mut().zip(*costs) {
-                let wait_ms = self.look(request.keys, reply.config, *cost).retry_after_ms;
+                let wait_ms = self.wait_blocked(request.keys, reply.config, *cost);
                 *reply = reply.blocked(ms, wait_ms);
             }
         }
