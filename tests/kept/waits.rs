@@ -155,3 +155,23 @@ async fn the_second_in_the_queue_notices_a_change_by_another_process() {
     other.delete().await.unwrap();
     assert!(timeout(5 * SECOND, second).await.expect("another one is").unwrap());
 }
+
+#[tokio::test]
+async fn of_calls_that_join_in_any_order_those_without_a_chance_are_rejected_at_once() {
+    // The last one was only judged by the callers that had joined the queue before it.
+    let server = RedisServer::start();
+    let limits = on_redis(server.url(), "{}").await;
+    let limiter = limits.limiter("x", quota(1, SECOND));
+    for round in 0..4 {
+        let call = || async {
+            let start = Instant::now();
+            (admitted(limiter.acquire_timeout(1, ms(1500)).await), start.elapsed())
+        };
+        let (first, second, third) = tokio::join!(call(), call(), call());
+        let mut rejected = [first, second, third].into_iter().filter(|(admitted, _)| !admitted);
+        let (_, after) = rejected.next().expect("the third permit is free after 2 s");
+        assert!(after < ms(500), "rejected after {after:?} in round {round}");
+        assert_eq!(rejected.next(), None, "in round {round}");
+        limiter.delete().await.unwrap();
+    }
+}

@@ -58,7 +58,10 @@ impl Chair {
         let (now, until) = (limits.clock.now_ms(), until(*wait, self.begun.at));
         let number = self.begun.arrival;
         if let Some(until) = until {
-            let earliest = core.earliest(limits, permits, now, Some(number));
+            // A caller from another queue has its turn before those that arrived later. Any other arrived with them, and
+            // would delay one that was already found to be in time.
+            let before = if self.state().joined > 0 { number } else { u64::MAX };
+            let earliest = core.earliest(limits, permits, now, Some(before));
             let late = lag.max(core.queue.waiting().line().lag());
             if now.saturating_add(earliest) > until.saturating_add(late) {
                 return Err((position, core.not_before(Reason::WaitTooLong, earliest)));

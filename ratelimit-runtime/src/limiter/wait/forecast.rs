@@ -12,25 +12,25 @@ use crate::{
 };
 
 impl Core {
-    /// Returns the milliseconds until a request can be granted behind the waiting callers: behind those
-    /// that arrived before it if it is to wait, and if not, behind all. Exact if this process counts the limiter
-    /// and no caller ahead leaves; otherwise a lower bound.
+    /// Returns the milliseconds until a request can be granted behind the waiting callers: if it is to wait, behind those
+    /// that arrived `before`, and if not, behind all and what is reserved. Exact if this process counts the
+    /// limiter and no caller ahead leaves; otherwise a lower bound.
     pub(in crate::limiter) fn earliest(
         self: &Arc<Self>,
         limits: &Services,
         permits: u32,
         now: u64,
-        arrival: Option<u64>,
+        before: Option<u64>,
     ) -> u64 {
         let (reserved, costs) = {
             let line = self.queue.waiting().line();
-            let costs: Vec<u32> = line.costs_before(arrival.unwrap_or(u64::MAX)).collect();
+            let costs: Vec<u32> = line.costs_before(before.unwrap_or(u64::MAX)).collect();
             if costs.is_empty() {
                 return 0;
             }
             let mut slots = line.slots().map(|slot| (slot.at, slot.permits));
             let reserved: Vec<(u64, u32)> = slots.by_ref().take(costs.len()).collect();
-            if let (Some(_), Some((at, _))) = (arrival, slots.next()) {
+            if let (Some(_), Some((at, _))) = (before, slots.next()) {
                 // The next slot is its own.
                 return at.saturating_sub(now);
             }
