@@ -166,10 +166,8 @@ impl<S, T: Part> Line<S, T> {
         if self.places.is_empty() && !self.asking {
             self.generation = self.generation.max(generation);
         }
-        match self.asking {
-            true => self.new_head |= index == 0,
-            false if index == 0 => self.due = due,
-            false => {}
+        if index == 0 {
+            self.head_is_new(due);
         }
         self.limits.extend(place.until.map(|until| (until, place.number)));
         self.places.insert(index, place);
@@ -194,13 +192,19 @@ impl<S, T: Part> Line<S, T> {
         let place = self.places.remove(index)?;
         self.left(&place, now);
         self.yielded_to.remove(&number);
-        // The next caller may request less.
-        match self.asking {
-            true => self.new_head |= index == 0,
-            false if index == 0 => self.due = self.due.no_later_than(now),
-            false => {}
+        if index == 0 {
+            // The next caller may request less.
+            self.head_is_new(self.due.no_later_than(now));
         }
         Some(place)
+    }
+
+    /// Sets the next request for a new head. One in progress is not for it, so the next is made when that returns.
+    fn head_is_new(&mut self, due: Due) {
+        match self.asking {
+            true => self.new_head = true,
+            false => self.due = due,
+        }
     }
 
     /// Removes a caller that the store answered; `again` is when the same request can be granted again.

@@ -124,12 +124,12 @@ fn a_caller_that_cannot_go_in_time_is_turned_away_at_once() {
     let mut line = Names::default();
     join(&mut line, 1, Some(400), "head", (300, 0));
     join(&mut line, 1, Some(299), "hopeless", (0, 0));
-    let told = vec!["hopeless not before 300".to_owned()];
-    assert_eq!(step(&mut line, 0, None), (Step::Sleep(300), told));
+    let left = vec!["hopeless not before 300".to_owned()];
+    assert_eq!(step(&mut line, 0, None), (Step::Sleep(300), left));
     assert_eq!(step(&mut line, 300, None).0, Step::Ask);
     line.answered(Due::at(500, 0));
-    let told = vec!["head not before 199".to_owned()];
-    assert_eq!(step(&mut line, 301, None), (Step::End, told));
+    let left = vec!["head not before 199".to_owned()];
+    assert_eq!(step(&mut line, 301, None), (Step::End, left));
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn a_wait_that_may_be_over_in_time_is_not_too_long() {
     assert_eq!(step(&mut line, 303, None).0, Step::Ask);
     assert_eq!(step(&mut line, 310, None).0, Step::Sleep(u64::MAX), "its answer is on its way");
     line.answered(Due::at(311, 3));
-    let told = vec!["head not before 1".to_owned()];
-    assert_eq!(step(&mut line, 310, None), (Step::End, told));
+    let left = vec!["head not before 1".to_owned()];
+    assert_eq!(step(&mut line, 310, None), (Step::End, left));
 }
 
 #[test]
@@ -289,8 +289,8 @@ fn a_caller_is_turned_away_by_when_permits_are_free_not_by_when_the_store_is_ask
     let place = |number, until, seat| Place { number, permits: 1, until, alone: true, seat };
     line.join(place(1, None, "head"), due, 1);
     line.join(place(2, Some(899), "hopeless"), Due::default(), 1);
-    let told = vec!["hopeless not before 900".to_owned()];
-    assert_eq!(step(&mut line, 0, None), (Step::Sleep(100), told));
+    let left = vec!["hopeless not before 900".to_owned()];
+    assert_eq!(step(&mut line, 0, None), (Step::Sleep(100), left));
     assert_eq!(step(&mut line, 100, None).0, Step::Ask);
     line.answered(due.asked_by(200));
     assert_eq!(line.head_at(), 900);
@@ -303,7 +303,7 @@ fn a_caller_that_may_be_in_time_without_the_head_is_not_turned_away_with_it() {
     join(&mut line, 1, Some(700), "next", (0, 0));
     assert_eq!(step(&mut line, 0, Some(TEN_A_SECOND)).0, Step::Reserve(vec![5], Some(800)));
     line.answered(Due::at(900, 0).asked_by(500));
-    let told = vec!["needs much not before 899".to_owned()];
+    let left = vec!["needs much not before 899".to_owned()];
     let next = Step::Reserve(vec![1], Some(700));
-    assert_eq!(step(&mut line, 1, Some(TEN_A_SECOND)), (next, told));
+    assert_eq!(step(&mut line, 1, Some(TEN_A_SECOND)), (next, left));
 }
