@@ -30,7 +30,7 @@ use tokio::{
 use self::call::Together;
 use super::{
     Core, Taken,
-    lanes::{Answer, COUNTS, Caller, GATHER, Lanes, Load, MAX_CALLERS},
+    lanes::{Answer, Caller, GATHER, Lanes, Load, MAX_CALLERS, counts_for},
     plan::Asked,
     replies::{OfCaller, Replies},
     services::Services,
@@ -266,7 +266,7 @@ impl Batch {
         if now >= started + GATHER {
             send(&self.at, &self.limits, self.at.gathered(&self.loads));
         }
-        let lands = started + COUNTS.min(deadline / 4);
+        let lands = started + counts_for(deadline);
         if now >= lands {
             self.flight = None;
         }

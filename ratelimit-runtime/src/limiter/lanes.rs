@@ -18,12 +18,10 @@ pub(super) type Answer = Result<OfCaller, StoreError>;
 
 /// The maximum number of callers in one call; a script that serves that many takes well under a millisecond.
 pub(super) const MAX_CALLERS: usize = 1_024;
-/// The maximum number of concurrent flights of one runtime. A flight counts for [`COUNTS`] at most.
+/// The maximum number of concurrent flights of one runtime. A flight counts only [for a while](counts_for).
 const MAX_FLIGHTS: u32 = 8;
 /// The maximum time for which callers gather behind a call in flight.
 pub(super) const GATHER: Duration = Duration::from_millis(2);
-/// Behind a slow network or a dead node, flights leave as often as callers gather.
-pub(super) const COUNTS: Duration = GATHER.saturating_mul(MAX_FLIGHTS);
 /// The maximum number of lanes that leave together.
 const MAX_LANES: usize = 256;
 
@@ -82,6 +80,12 @@ pub(super) struct Load {
     pub(super) core: Arc<Core>,
     pub(super) callers: Vec<Served>,
     number: u64,
+}
+
+/// Returns for how long a flight counts. Behind a slow network, flights leave as often as callers gather; and a dead
+/// node delays callers of other nodes by a part of their deadline.
+pub(super) fn counts_for(deadline: Duration) -> Duration {
+    (GATHER * MAX_FLIGHTS).min(deadline / 4)
 }
 
 fn key(core: &Arc<Core>) -> usize {
