@@ -58,7 +58,7 @@ if ready and not absent then
         local our_revision = tonumber(string.match(ARGV[word + 4], ' (%d+)$', 16)) or 0
         local announced = struct.unpack('<I7', epoch, 7)
         settled = string.sub(epoch, 22, 25) == name and (revision > our_revision or revision == our_revision
-          and announced >= struct.unpack('<I7', ARGV[word + 4]) and announced <= now * 1000 + 10000000)
+          and announced >= struct.unpack('<I7', ARGV[word + 4]) and announced <= now * 1000 + 10000000) -- `MOST_EARLY`
       end
     end
     if settled and (asserts or how == 'steady') then
