@@ -67,6 +67,17 @@ fn called() {
     }
 }
 
+/// Returns limits under which the functions are called after others.
+fn called_under_others() -> Limits {
+    called();
+    let builder = Limits::builder().memory().no_limits_file();
+    let others = ready(builder.build()).expect("limits without a file");
+    for call in 0..200 {
+        let _ = ready(others.scope(of_user(call % CALLS)));
+    }
+    others
+}
+
 type Answer = Ready<Result<Response<Body>, Infallible>>;
 type Limited = LimitService<ServiceFn<fn(Request<Body>) -> Answer>>;
 
@@ -133,6 +144,15 @@ fn call_site_templated(_installed: ()) {
 }
 
 #[library_benchmark]
+#[bench::templated_key(called_under_others())]
+fn call_site_scoped(limits: Limits) -> Limits {
+    for call in 0..CALLS {
+        let _ = black_box(ready(limits.scope(of_user(black_box(call)))));
+    }
+    limits
+}
+
+#[library_benchmark]
 #[bench::first_use(called())]
 fn call_site_new(_installed: ()) {
     for call in 0..CALLS {
@@ -142,7 +162,14 @@ fn call_site_new(_installed: ()) {
 
 library_benchmark_group!(
     name = decisions,
-    benchmarks =
-        [embedded, call_site_fixed, call_site_alone, call_site_templated, call_site_new, layer]
+    benchmarks = [
+        embedded,
+        call_site_fixed,
+        call_site_alone,
+        call_site_templated,
+        call_site_scoped,
+        call_site_new,
+        layer
+    ]
 );
 main!(library_benchmark_groups = decisions);

@@ -21,7 +21,7 @@ use crate::{
     Decision, Limiter, Limits, Rejection,
     annotation::Annotation,
     key,
-    limiter::{self, Core, Services},
+    limiter::{self, Core},
     registry::Declared,
 };
 
@@ -88,37 +88,36 @@ impl CallSite {
         Limiter::new(core, Arc::clone(limits.services()))
     }
 
-    /// Finds the limiter. A key without placeholders is looked up once for each set of limits.
+    /// Finds the limiter.
     fn with_core<T>(
         &self,
         limits: &Limits,
         Key(name): &Key,
         run: impl FnOnce(&Arc<Core>) -> T,
     ) -> T {
-        let services = limits.services();
-        let first = self.first.get_or_init(|| Box::new(self.find(limits)));
-        if first.limits == services.id {
-            return first.with_core(services, name, run);
-        }
-        let last = self.last.load();
-        if let Some(last) = last.as_ref().filter(|last| last.limits == services.id) {
-            return last.with_core(services, name, run);
-        }
-        let found = Arc::new(self.find(limits));
-        self.last.store(Some(Arc::clone(&found)));
-        found.with_core(services, name, run)
+        self.with_known(limits, |known| match (&known.only, name) {
+            (Some(core), _) => run(core),
+            (None, name) => {
+                let name = name.as_deref().unwrap_or(&known.declared.family.key);
+                run(&known.declared.core(limits.services(), name))
+            }
+        })
     }
 
     /// Takes permits for a call that does not hold them, if this process counts the limiter and they are free.
-    fn spend(&self, limits: &Limits, Key(name): &Key, permits: u32) -> bool {
-        let services = limits.services();
-        let known = self.first.get().filter(|known| known.limits == services.id);
-        let Some(Known { declared, only, .. }) = known else { return false };
-        match (only, name) {
-            (Some(core), _) => core.spend(services, permits),
-            (None, Some(name)) => limiter::spend(services, &declared.family, name, permits),
-            (None, None) => false,
+    fn spend(&self, limits: &Limits, key: &Key, permits: u32) -> bool {
+        match self.first.get() {
+            Some(first) if first.limits == limits.services().id => {
+                first.spend(limits, key, permits)
+            }
+            _ => self.spend_apart(limits, key, permits),
         }
+    }
+
+    // Separate, because most programs have one set of limits.
+    #[inline(never)]
+    fn spend_apart(&self, limits: &Limits, key: &Key, permits: u32) -> bool {
+        self.with_known(limits, |known| known.spend(limits, key, permits))
     }
 
     /// Decides a call that holds no permits, if this process counts the limiter of its rendered key
@@ -130,13 +129,30 @@ impl CallSite {
         permits: u32,
     ) -> Option<Result<Decision, Rejection>> {
         let (services, name) = (limits.services(), name.as_ref()?);
-        let known = self.first.get().filter(|known| known.limits == services.id)?;
-        let (family, annotation) = (&known.declared.family, &self.annotation);
-        limiter::decide_by_name(services, family, name, permits, None, |rejects| {
-            // Another function with this key may be the one whose calls do not wait.
-            let waits = annotation.wait != Some(Wait::None);
-            annotation.fallible && !waits && rejects.calls
+        let annotation = &self.annotation;
+        self.with_known(limits, |known| {
+            let family = &known.declared.family;
+            limiter::decide_by_name(services, family, name, permits, None, |rejects| {
+                // Another function with this key may be the one whose calls do not wait.
+                let waits = annotation.wait != Some(Wait::None);
+                annotation.fallible && !waits && rejects.calls
+            })
         })
+    }
+
+    /// Calls a function with what is known under these limits. A key is looked up once for each set of limits in turn.
+    fn with_known<T>(&self, limits: &Limits, run: impl FnOnce(&Known) -> T) -> T {
+        let is_of_these = |known: &Known| known.limits == limits.services().id;
+        let first = self.first.get_or_init(|| Box::new(self.find(limits)));
+        if is_of_these(first) {
+            return run(first);
+        }
+        let last = self.last.load_full().filter(|last| is_of_these(last));
+        run(&last.unwrap_or_else(|| {
+            let found = Arc::new(self.find(limits));
+            self.last.store(Some(Arc::clone(&found)));
+            found
+        }))
     }
 
     fn find(&self, limits: &Limits) -> Known {
@@ -148,18 +164,13 @@ impl CallSite {
 }
 
 impl Known {
-    fn with_core<T>(
-        &self,
-        services: &Services,
-        name: &Option<KeyName>,
-        run: impl FnOnce(&Arc<Core>) -> T,
-    ) -> T {
+    #[inline]
+    fn spend(&self, limits: &Limits, Key(name): &Key, permits: u32) -> bool {
+        let services = limits.services();
         match (&self.only, name) {
-            (Some(core), _) => run(core),
-            (None, name) => {
-                let name = name.as_deref().unwrap_or(&self.declared.family.key);
-                run(&self.declared.core(services, name))
-            }
+            (Some(core), _) => core.spend(services, permits),
+            (None, Some(name)) => limiter::spend(services, &self.declared.family, name, permits),
+            (None, None) => false,
         }
     }
 }
