@@ -1,9 +1,15 @@
 //! A cluster of which a node hangs or dies: the limiters of the others go on.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
-use ratelimit_runtime::{Limiter, Limits, OnDrift, OnStoreError, Quota, Reason, Settings};
+use ratelimit_runtime::{Event, Limiter, Limits, OnDrift, OnStoreError, Quota, Reason, Settings};
 use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -238,6 +244,44 @@ async fn a_rule_that_replaces_another_one_keeps_the_usage_while_the_slot_moves()
     }
     assert!(said.contains("TRYAGAIN"), "{said}");
     cluster.move_rest(slot, to);
+    assert_eq!(bucket.try_acquire(1).await.unwrap().remaining(), 5);
+}
+
+/// The reply that another key is needed came after the deadline, and the call panicked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_reply_while_a_slot_moves_ends_the_call_like_any_other() {
+    let cluster = RedisCluster::builder().proxied().start();
+    let (before, after) = (limits(&cluster).await, limits(&cluster).await);
+    let quota = Quota::new(10, 3_600 * SECOND).unwrap();
+    before.limiter("moving", quota).acquire(4).await.unwrap();
+    let bucket = Settings::new(quota.token_bucket(10).unwrap()).on_drift(OnDrift::Carry);
+    let bucket = after.limiter("moving", bucket.on_store_error(OnStoreError::Reject));
+    // The connection that the call uses is open.
+    let other = after.limiter("{moving}:other", quota);
+    assert!(!other.try_acquire(1).await.unwrap().is_degraded());
+
+    let panics = Arc::<AtomicUsize>::default();
+    let (counted, usual) = (Arc::clone(&panics), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        let at = panic.location().map_or("", |location| location.file());
+        counted.fetch_add(usize::from(at.contains("ratelimit-runtime")), Ordering::Relaxed);
+        usual(panic);
+    }));
+    let slot = cluster.slot_of("moving");
+    let (from, to) = (cluster.master_of(slot), (cluster.master_of(slot) + 1) % 3);
+    cluster.start_migration(slot, to);
+    cluster.migrate_key("{moving}:value", to);
+    // The second reply comes after the deadline.
+    cluster.proxy(from).delay(DEADLINE * 3 / 5);
+    for _ in 0..3 {
+        let rejection = bucket.try_acquire(1).await.unwrap_err();
+        assert_eq!(rejection.reason(), Reason::StoreUnavailable);
+        tokio::time::sleep(2 * DEADLINE).await;
+    }
+    assert_eq!(panics.load(Ordering::Relaxed), 0);
+    cluster.proxy(from).restore();
+    cluster.move_rest(slot, to);
+    tokio::time::sleep(2 * SECOND).await;
     assert_eq!(bucket.try_acquire(1).await.unwrap().remaining(), 5);
 }
 

@@ -58,7 +58,8 @@ impl<'a> Attempt<'a> {
 
     pub(super) async fn call(&self, call: &impl Call) -> Result<Value, StoreError> {
         let (mut by_name, mut pause, mut home) = (true, FIRST_PAUSE, None);
-        let mut hash_alone = false;
+        // Why the call is sent with its hash alone, if it is.
+        let mut hash_alone = None;
         loop {
             let moved = home.take();
             let live = match &moved {
@@ -66,7 +67,7 @@ impl<'a> Attempt<'a> {
                 None => self.link.live(&self.line, call.keys()).await?,
             };
             let command = call.command(&live, by_name && moved.is_none());
-            let command = if hash_alone { on_hash_alone(&command) } else { command };
+            let command = if hash_alone.is_some() { on_hash_alone(&command) } else { command };
             self.progress().used = Some(Arc::clone(&live));
             self.progress().is_sent = true;
             let sent = clock::instant();
@@ -75,9 +76,7 @@ impl<'a> Attempt<'a> {
                 None => live.query(&command).await,
             };
             self.progress().is_sent = false;
-            if hash_alone && needs_other_keys(&reply) {
-                hash_alone = false;
-                let excuse = self.excuse().expect("the reason for this attempt");
+            if let Some(excuse) = hash_alone.take_if(|_| needs_other_keys(&reply)) {
                 self.pause(&mut pause, excuse).await;
                 continue;
             }
@@ -106,7 +105,9 @@ impl<'a> Attempt<'a> {
                 }
                 Fault::NotDone(NotDone::NotYet(error)) => {
                     // While a slot moves, no node has all the keys, but one may have all that exist.
-                    hash_alone = !hash_alone && concerns_slot(&error) && call.may_need_hash_alone();
+                    let was_whole = hash_alone.is_none();
+                    hash_alone = (was_whole && concerns_slot(&error) && call.may_need_hash_alone())
+                        .then(|| error.clone());
                     self.pause(&mut pause, error).await;
                 }
                 Fault::Permanent(error) => return Err(error),
