@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -300,6 +300,34 @@ async fn a_process_that_starts_while_a_node_hangs_limits_on_the_others() {
         start.elapsed()
     );
     cluster.node(1).cont();
+}
+
+/// A node that left the cluster replied first, that there are no nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_the_slots_of_its_cluster_is_not_believed() {
+    let left = RedisServer::builder().config("cluster-enabled", "yes").start();
+    let cluster = RedisCluster::builder().proxied().start();
+    for node in 0..RedisCluster::MASTERS {
+        cluster.proxy(node).delay(Duration::from_millis(20));
+    }
+    let url = format!("redis-cluster://{},{}", left.address(), cluster.addresses().join(","));
+    let outages = Arc::<Mutex<Vec<Event>>>::default();
+    let seen = Arc::clone(&outages);
+    let builder = Limits::builder().redis(url).no_limits_file().deadline(2 * SECOND);
+    let builder = builder.on_event(move |event| {
+        if matches!(event, Event::StoreDown { .. }) {
+            seen.lock().unwrap().push(event.clone());
+        }
+    });
+    let limits = builder.build().await.unwrap();
+    let limiters = limiters(&cluster, &limits, |_| true);
+    assert_eq!(calls(&limiters, SECOND / 2).await.1, 0);
+    assert!(outages.lock().unwrap().is_empty(), "{:?}", outages.lock().unwrap());
+
+    let url = format!("redis-cluster://{}", left.address());
+    let limits = Limits::builder().redis(url).no_limits_file().deadline(DEADLINE);
+    let health = limits.build().await.unwrap().health().store.unwrap_err();
+    assert!(health.to_string().contains("lists no slots"), "{health}");
 }
 
 #[tokio::test]

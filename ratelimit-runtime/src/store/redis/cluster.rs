@@ -139,8 +139,14 @@ impl Link {
         let reply = reply
             .map_err(|_| StoreError::timeout("redis: no reply about the slots of the cluster"))?
             .map_err(store_error)?;
-        Nodes::read(&reply, host_of(server))
-            .ok_or_else(|| StoreError::unavailable(format!("redis: unexpected reply {reply:?}")))
+        let nodes = Nodes::read(&reply, host_of(server))
+            .ok_or_else(|| StoreError::unavailable(format!("redis: unexpected reply {reply:?}")))?;
+        // It left the cluster, or has not joined it yet.
+        if nodes.is_empty() {
+            let unknown = format!("redis: {server} lists no slots; it is in no cluster");
+            return Err(StoreError::unavailable(unknown));
+        }
+        Ok(nodes)
     }
 
     /// Connects to all nodes, so that no call has to.

@@ -63,6 +63,10 @@ impl Nodes {
         Some(Self(nodes.collect()))
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(super) fn addresses(&self) -> Vec<Arc<str>> {
         self.0.iter().map(|node| Arc::clone(&node.address)).collect()
     }
