@@ -10,7 +10,7 @@ use std::{
 };
 
 use ratelimit_runtime::{Event, Limiter, Limits, OnDrift, OnStoreError, Quota, Reason, Settings};
-use tests::{redis_cluster::RedisCluster, redis_server::RedisServer};
+use tests::{eventually, redis_cluster::RedisCluster, redis_server::RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Long enough for a busy machine, and shorter than any look for a node that does not answer.
@@ -328,6 +328,35 @@ async fn a_node_without_the_slots_of_its_cluster_is_not_believed() {
     let limits = Limits::builder().redis(url).no_limits_file().deadline(DEADLINE);
     let health = limits.build().await.unwrap().health().store.unwrap_err();
     assert!(health.to_string().contains("lists no slots"), "{health}");
+}
+
+/// The heartbeat, which was not executed either, closed the gate of all slots near its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_whose_slot_moves_costs_the_calls_of_its_node_nothing() {
+    let cluster = RedisCluster::start();
+    let outages = Arc::<AtomicUsize>::default();
+    let seen = Arc::clone(&outages);
+    let builder = Limits::builder().redis(cluster.url()).no_limits_file().deadline(2 * SECOND);
+    let builder = builder.on_event(move |event| {
+        seen.fetch_add(usize::from(matches!(event, Event::StoreDown { .. })), Ordering::Relaxed);
+    });
+    let limits = builder.build().await.unwrap();
+    let members = "ratelimit:~members";
+    let slot = cluster.slot_of(members);
+    let (from, to) = (cluster.master_of(slot), (cluster.master_of(slot) + 1) % 3);
+    eventually("a heartbeat", 10 * SECOND, || cluster.node(from).cli(&["EXISTS", members]));
+    let is_near = |name: &String| {
+        let other = cluster.slot_of(name);
+        other != slot && other / 256 == slot / 256 && cluster.master_of(other) == from
+    };
+    let near = (0..).map(|n| format!("near:{n}")).find(is_near).unwrap();
+    let near = limits.limiter(&near, Quota::new(1_000_000, 60 * SECOND).unwrap());
+    cluster.start_migration(slot, to);
+    cluster.migrate_key(members, to);
+    // Longer than the interval of the heartbeats.
+    let (all, degraded) = calls(&[near], 13 * SECOND).await;
+    assert_eq!((degraded, outages.load(Ordering::Relaxed)), (0, 0), "of {all} calls");
+    cluster.move_rest(slot, to);
 }
 
 #[tokio::test]

@@ -203,7 +203,7 @@ impl RedisStore {
         let waited = format!("redis: no reply within {:?}", self.deadline);
         let error = excuse.unwrap_or_else(|| StoreError::timeout(waited));
         if !elapsed.stalled
-            && !fault::concerns_slot(&error)
+            && attempt.concerns_all(&error)
             && link.close(call.keys(), error.clone())
             && let Some(live) = used
         {

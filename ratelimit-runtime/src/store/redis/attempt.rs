@@ -46,9 +46,11 @@ impl<'a> Attempt<'a> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether an error concerns all calls: a wrong password does, a key of another type does not.
+    /// Returns whether an error concerns all calls: a wrong password does; a key of another type, or a slot
+    /// that moves, does not.
     pub(super) fn concerns_all(&self, error: &StoreError) -> bool {
-        error.kind() != StoreErrorKind::Misconfigured || self.progress().used.is_none()
+        let is_rejected = error.kind() == StoreErrorKind::Misconfigured;
+        !concerns_slot(error) && (!is_rejected || self.progress().used.is_none())
     }
 
     /// Returns why the server has not executed it yet, for a caller that stops waiting.
