@@ -164,6 +164,23 @@ async fn a_hung_server_costs_no_more_than_the_deadline() {
     }
 }
 
+/// The network lost a reply while the connection was set up, and no other attempt began as long as it was waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_hangs_while_it_is_set_up_is_given_up() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limiter = limiter(&proxy.url(), 1_000_000, 60 * SECOND).await;
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+    proxy.swallow_replies_to("TIME", 2, Then::Hang);
+    proxy.drop_connections();
+    let start = Instant::now();
+    tokio::time::sleep(SECOND / 10).await;
+    while limiter.try_acquire(1).await.unwrap().is_degraded() {
+        assert!(start.elapsed() < 15 * SECOND, "it never connected again");
+        tokio::time::sleep(SECOND / 100).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_away_at_startup_is_found_later() {
     let server = RedisServer::start();

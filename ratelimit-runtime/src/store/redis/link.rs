@@ -7,6 +7,7 @@
 
 use std::{
     collections::BTreeSet,
+    io,
     sync::{
         Arc, Mutex, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -20,7 +21,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::{
     address::{Address, Topology},
-    connect::{Certificates, connect, load},
+    connect::{CONNECT_TIMEOUT, Certificates, connect, load},
     fault::{Fault, NotDone, classify, store_error},
     gate::Gates,
     line::{Line, Live, Peer, ServerTime},
@@ -178,8 +179,12 @@ impl Link {
             let reply: RedisResult<(u64, u64)> = time.query_async(&mut connection).await;
             (reply, sent + clock::instant().saturating_duration_since(sent) / 2)
         };
-        // Both run concurrently, which saves a round trip.
-        let ((time, at), ()) = tokio::join!(time, load);
+        // Both run concurrently, which saves a round trip. As long as they run, no other
+        // attempt to connect begins.
+        let both = async { tokio::join!(time, load) };
+        let ((time, at), ()) = tokio::time::timeout(CONNECT_TIMEOUT, both)
+            .await
+            .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no reply on a new connection"))?;
         let (seconds, us) = time?;
         Ok(Live {
             connection,
