@@ -102,6 +102,27 @@ async fn a_flapping_server_is_reported_once() {
     }
 }
 
+/// Only when ten seconds had passed since the recovery was it reported again.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_soon_after_a_long_one_is_reported_at_once() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let outages = Outages::default();
+    let limits = outages.limits(&proxy.url(), SECOND).await;
+    proxy.cut();
+    traffic(&limits, 11 * SECOND).await;
+    proxy.restore();
+    eventually("the server is found", 5 * SECOND, || outages.seen() == [true, false]);
+    proxy.cut();
+    let cut = Instant::now();
+    while outages.seen() != [true, false, true] {
+        traffic(&limits, SECOND / 10).await;
+        assert!(cut.elapsed() < 5 * SECOND, "{:?}", outages.seen());
+    }
+    proxy.restore();
+    eventually("it is found again", 5 * SECOND, || outages.seen().len() == 4);
+}
+
 /// A dead node of a cluster holds a third of the slots: one outage, not one for each gate.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_node_of_a_cluster_is_one_outage() {

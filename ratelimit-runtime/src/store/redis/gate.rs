@@ -70,7 +70,6 @@ struct Closed {
 struct Reported {
     is_down: bool,
     down: Option<Instant>,
-    up: Option<Instant>,
 }
 
 impl Gates {
@@ -220,16 +219,16 @@ impl Gates {
         self.nodes.load_full()
     }
 
-    /// Reports an outage of a node when it begins, and every minute while it lasts. Repeated short outages
-    /// count as one, and so does a cluster that rejects calls because of a node.
+    /// Reports an outage of a node when it begins, and every minute while it lasts. Outages within ten seconds
+    /// are reported once, and so is a cluster that rejects calls because of a node.
     fn report_down(&self, error: StoreError, node: Option<&Node>) {
         let mut all = lock(&self.reported);
         if node.is_none() && all.iter().any(|(node, known)| node.is_some() && known.is_down) {
             return;
         }
         let reported = all.entry(address(node)).or_default();
-        let is_new = !reported.is_down && is_past(reported.up, STEADY_AFTER);
-        if !is_new && !is_past(reported.down, REPORT_EVERY) {
+        let every = if reported.is_down { REPORT_EVERY } else { STEADY_AFTER };
+        if !is_past(reported.down, every) {
             return;
         }
         (reported.is_down, reported.down) = (true, Some(clock::instant()));
@@ -241,7 +240,6 @@ impl Gates {
     fn report_up(&self, node: Option<&Node>) {
         let mut all = lock(&self.reported);
         let reported = all.entry(address(node)).or_default();
-        reported.up = Some(clock::instant());
         if std::mem::take(&mut reported.is_down) {
             drop(all);
             let (node, slots) = (address(node), node.map(Node::slots));
