@@ -6,7 +6,7 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    Limiter, Limits, Reason, Rejection, StoreErrorKind, rate_limit, test_util,
+    Limiter, Limits, Quota, Reason, Rejection, StoreErrorKind, rate_limit, test_util,
 };
 use tests::{eventually, limits_file::LimitsFile, redis_server::RedisServer};
 
@@ -48,6 +48,26 @@ async fn an_outage_shows_without_any_call() {
     eventually("the outage is noticed", 15 * SECOND, || limits.health().store.is_err());
     server.restart();
     eventually("and its end", 3 * SECOND, || limits.health().is_ok());
+}
+
+/// The heartbeat has a connection of its own, which the server refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_accepts_no_further_connection_decides_calls_of_those_it_has() {
+    let server = RedisServer::builder().config("maxclients", "8").start();
+    let limits = limits(&server, "").await;
+    let limiter = limits.limiter("x", Quota::new(1_000_000, 3600 * SECOND).unwrap());
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+    let mut others = Vec::new();
+    while let Ok(mut other) = server.connect()
+        && redis::cmd("PING").exec(&mut other).is_ok()
+    {
+        others.push(other);
+    }
+    let start = Instant::now();
+    while start.elapsed() < 5 * SECOND {
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{:?}", limits.health());
+        tokio::time::sleep(SECOND / 50).await;
+    }
 }
 
 /// A process without calls stayed healthy, and reported that it does not know the other processes.

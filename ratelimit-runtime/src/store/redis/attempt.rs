@@ -50,7 +50,12 @@ impl<'a> Attempt<'a> {
     /// that moves, does not.
     pub(super) fn concerns_all(&self, error: &StoreError) -> bool {
         let is_rejected = error.kind() == StoreErrorKind::Misconfigured;
-        !concerns_slot(error) && (!is_rejected || self.progress().used.is_none())
+        !concerns_slot(error) && (!is_rejected || !self.was_connected())
+    }
+
+    /// Returns whether there was a connection to send it on.
+    pub(super) fn was_connected(&self) -> bool {
+        self.progress().used.is_some()
     }
 
     /// Returns why the server has not executed it yet, for a caller that stops waiting.

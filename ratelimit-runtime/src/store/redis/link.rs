@@ -107,6 +107,13 @@ impl Link {
         }
     }
 
+    /// Returns whether any runtime has an open connection to the last known server of these keys.
+    pub(super) fn is_connected(&self, keys: &StateKeys) -> bool {
+        let server = self.gates.node_of(keys).map(|node| Arc::clone(&node.address));
+        let server = server.unwrap_or_default();
+        self.lines.all().iter().any(|line| line.peer(&server).live().is_some())
+    }
+
     pub(super) async fn connected(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,

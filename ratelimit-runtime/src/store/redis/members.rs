@@ -6,14 +6,14 @@ use redis::{Cmd, FromRedisValue};
 
 use super::{RedisStore, attempt::Attempt, call::Call, line::Live, read, script::MEMBERS};
 use crate::{
-    StoreError, clock,
+    StoreError, StoreErrorKind, clock,
     store::{Counts, Heartbeat, Member, MemberId, StateKeys},
 };
 
 impl RedisStore {
-    /// Sends a heartbeat and returns the processes that were alive before it. One without a reply or a
-    /// connection closes the gate as a call does, so that a process without calls notices the outage. One that is
-    /// rejected does not: decisions work without heartbeats.
+    /// Sends a heartbeat and returns the processes that were alive before it. One without a reply, or without a
+    /// connection if no call has one, closes the gate as a call does, so that a process without calls notices the
+    /// outage. One that is rejected does not: decisions work without heartbeats.
     pub(crate) async fn heartbeat(
         &self,
         beat: &Heartbeat<'_>,
@@ -28,7 +28,9 @@ impl RedisStore {
                 .excuse()
                 .unwrap_or_else(|| StoreError::timeout("redis: no reply to a heartbeat")),
         };
-        if attempt.concerns_all(&error) {
+        // A server that accepts no further connection may still serve those that calls have.
+        let unreached = error.kind() != StoreErrorKind::Misconfigured && !attempt.was_connected();
+        if attempt.concerns_all(&error) && !(unreached && self.link.is_connected(&keys)) {
             self.link.close(&keys, error.clone());
         }
         Err(error)
