@@ -70,6 +70,23 @@ async fn a_configuration_stays_while_its_process_lives_however_seldom_it_calls()
     assert_eq!(older_told.lock().unwrap().last(), Some(&Reconciled::Carried));
 }
 
+/// A process that was gone counted as alive, and its configuration as in use, until the clock caught up.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_back_keeps_no_process_alive() {
+    let server = RedisServer::start();
+    let now_ms = || {
+        let (seconds, _): (u64, u64) = server.cli(&["TIME"]);
+        seconds * 1000
+    };
+    let gone = "00000007000000ff";
+    let later_ms = (now_ms() + 3_600_000).to_string();
+    server.cli::<()>(&["ZADD", "ratelimit:~members", &later_ms, gone]);
+    let (_limits, _) = process(&server, 10).await;
+    eventually("it counts from now on", Duration::from_secs(15), || {
+        server.cli::<u64>(&["ZSCORE", "ratelimit:~members", gone]) <= now_ms() + 1000
+    });
+}
+
 #[rate_limit(key = "ratelimit:{user}", rate = 1, per = "1h", wait = "none")]
 async fn of_a_user(user: &str) -> Result<(), Rejection> {
     Ok(())

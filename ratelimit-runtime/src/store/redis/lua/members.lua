@@ -28,6 +28,10 @@ end
 redis.call('HSET', KEYS[2], 'id', ARGV[1], 'program', ARGV[2], 'version', ARGV[3],
   'host', ARGV[4], 'pid', ARGV[5], 'since', ARGV[8], 'limiters', ARGV[9])
 redis.call('PEXPIRE', KEYS[2], lives)
+-- The clock was set back: a process that is gone would count as alive until the clock caught up.
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '(' .. now, '+inf')) do
+  redis.call('ZADD', KEYS[1], now, id)
+end
 redis.call('ZADD', KEYS[1], now, ARGV[1])
 redis.call('PEXPIRE', KEYS[1], lives)
 for _, gone in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - lives)) do
