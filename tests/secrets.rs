@@ -165,5 +165,7 @@ async fn sentinels_have_a_login_of_their_own() {
     for login in ["", "&sentinel_password=wrong"] {
         let refused = limits(login).await.map(drop).unwrap_err().to_string();
         assert!(!refused.contains("wrong"), "{refused}");
+        // That of the servers, which an operator would correct first, is right.
+        assert!(refused.contains("sentinel_password"), "{refused}");
     }
 }

@@ -188,10 +188,11 @@ fn with_hint(text: &str) -> String {
         "; let the server run this command by its own name, without a `rename-command` for it"
     } else if has("WRONGTYPE") {
         "; a key with this name holds other data, choose another `key_prefix`"
-    } else if has("WRONGPASS") {
-        "; correct the user or the password in the store URL"
+    } else if has("WRONGPASS") || has("Password authentication failed") {
+        "; correct the user or the password in the store URL, or `sentinel_password` if it is a sentinel that \
+         refuses it"
     } else if has("NOAUTH") {
-        "; add `user:password@` to the store URL"
+        "; add `user:password@` to the store URL, or `&sentinel_password=` if it is a sentinel that requires it"
     } else if has("READONLY") {
         "; if this is no failover, write the address of the master, or a `redis-sentinel://` address"
     } else if has("not found in sentinel") {
