@@ -1,6 +1,9 @@
 //! What processes admit together while their store comes and goes, by a clock that they share.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "shares/changes.rs"]
+mod changes;
+
 use std::{
     sync::Arc,
     time::{Duration, Instant, SystemTime},

@@ -272,6 +272,8 @@ struct Delay {
     /// Until when, in milliseconds; the lag as in [`Due`].
     at: u64,
     lag: u64,
+    /// Whether a policy decided, because the store did not.
+    degraded: bool,
 }
 
 /// Returns how much earlier permits may be free than a reply to a query of this time reports, in
@@ -302,7 +304,7 @@ async fn first_try(
                 Blocked::By(position, core.not_before(Reason::Limited, after))
             }
             // If no caller is in the queue any more, it queries the store at once.
-            _ => Blocked::For(Delay { position, at: started, lag: 0 }),
+            _ => Blocked::For(Delay { position, at: started, lag: 0, degraded: false }),
         });
     }
     let refused = |refusals| blocked(limits, claims, refusals, started, lag(limits, started));
@@ -321,7 +323,7 @@ fn blocked(
     let now = limits.clock.now_ms();
     let latest = refusals.iter().filter_map(|(_, why)| why.retry_after()).max();
     let refused = |reason, refusal| Rejection::refused(reason, refusal).not_before(latest);
-    let mut longest = (0, 0);
+    let (mut longest, mut degraded) = ((0, 0), false);
     for (position, why) in refusals {
         let wait = &claims[position].wait;
         let refusal = match why {
@@ -329,6 +331,7 @@ fn blocked(
             Why::NotNow(refusal) => refusal,
         };
         let after = whole_ms(refusal.retry_after.unwrap_or(LOOK_AGAIN));
+        degraded |= refusal.degraded;
         if *wait == Wait::None {
             return Blocked::By(position, refused(Reason::Limited, *refusal));
         }
@@ -339,15 +342,16 @@ fn blocked(
         }
         longest = longest.max((after, position));
     }
-    Blocked::For(Delay { position: longest.1, at: now.saturating_add(longest.0), lag })
+    Blocked::For(Delay { position: longest.1, at: now.saturating_add(longest.0), lag, degraded })
 }
 
 /// Returns when to query the store again for a call that waits until `at`: other processes may free
-/// permits early. May be later than that.
-fn look_at(limits: &Services, at: u64) -> u64 {
+/// permits early. May be later than that. A `degraded` decision may be over much earlier, with the outage.
+fn look_at(limits: &Services, at: u64, degraded: bool) -> u64 {
     let now = limits.clock.now_ms();
     let wait = Duration::from_millis(at.saturating_sub(now));
-    now.saturating_add(whole_ms(limits.store.look_again_after(wait)))
+    let after = if degraded { LOOK_AGAIN } else { limits.store.look_again_after(wait) };
+    now.saturating_add(whole_ms(after))
 }
 
 /// Waits in the queue of one claim, and in any queue that the caller is moved to from there.

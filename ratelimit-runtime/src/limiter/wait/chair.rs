@@ -47,7 +47,7 @@ impl Chair {
     pub(super) fn join(
         self: &Arc<Self>,
         limits: &Arc<Services>,
-        Delay { position, at, lag }: Delay,
+        Delay { position, at, lag, degraded }: Delay,
         begun: &Begun,
     ) -> Result<(), (usize, Rejection)> {
         let Claim { core, wait, .. } = &self.claims[position];
@@ -69,7 +69,7 @@ impl Chair {
         }
         // A reservation is made immediately; any other request is made when it can be granted.
         let (reserves, later) = (core.pace(limits).is_some(), Due::at(at, lag));
-        let later = later.asked_by(look_at(limits, at));
+        let later = later.asked_by(look_at(limits, at, degraded));
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {
             return Ok(());

@@ -185,7 +185,8 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     let (since, late) = (chair.begun.at, core.queue.waiting().line().lag());
     let result = decide(&limits, &chair.claims).await;
     let (now, lag) = (limits.clock.now_ms(), lag(&limits, begun.at));
-    if let Some(degraded) = is_degraded(&result) {
+    let degraded = is_degraded(&result);
+    if let Some(degraded) = degraded {
         core.queue.waiting().polling.store(degraded, Ordering::Release);
     }
     let (outcome, again) = match result {
@@ -195,10 +196,10 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
         }
         Err(refusals) => match blocked(&limits, &chair.claims, refusals, since, late + lag) {
             Blocked::By(position, rejection) => (Err((position, rejection)), now),
-            Blocked::For(Delay { position, at, .. })
+            Blocked::For(Delay { position, at, degraded, .. })
                 if Arc::ptr_eq(&chair.claims[position].core, &core) =>
             {
-                let due = Due::at(at, lag).asked_by(look_at(&limits, at));
+                let due = Due::at(at, lag).asked_by(look_at(&limits, at, degraded));
                 core.queue.change(|line| line.answered(due));
                 return;
             }
@@ -215,7 +216,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
             }
         },
     };
-    let again = Due::at(again, lag).asked_by(look_at(&limits, again));
+    let again = Due::at(again, lag).asked_by(look_at(&limits, again, degraded.unwrap_or(false)));
     core.queue.change(|line| line.served(number, now, again));
     if let Err(Ok(granted)) = chair.answer(outcome, None) {
         Taken::give_back_later(&limits, granted.into_iter().map(|got| got.taken));
@@ -261,7 +262,7 @@ async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until:
             line.put(Slot { at: now + wait_ms, lag, permits, ticket });
         }
         line.answered(again);
-        line.look_at(look_at(&limits, line.head_at()));
+        line.look_at(look_at(&limits, line.head_at(), false));
     });
 }
 
@@ -274,7 +275,7 @@ async fn look(core: Arc<Core>, limits: Arc<Services>, permits: u32) {
         }
     }
     let free_at = core.free_at(&limits, permits).await;
-    core.queue.change(|line| line.looked(free_at, look_at(&limits, line.head_at())));
+    core.queue.change(|line| line.looked(free_at, look_at(&limits, line.head_at(), false)));
 }
 
 impl Core {
