@@ -1,5 +1,7 @@
 //! What changes while a process counts by itself, and what that means once the store is back.
 
+use tests::limits_file::LimitsFile;
+
 use super::*;
 
 /// Half an hour of its own share was left, so it looked again after three minutes.
@@ -23,4 +25,31 @@ async fn a_call_that_waits_for_its_share_is_admitted_once_the_store_is_back() {
         let joined = tokio::time::timeout(20 * SECOND, waiting.join_next()).await;
         assert!(!joined.expect("a call still waits").unwrap().unwrap());
     }
+}
+
+/// The old quotas applied until the store was back: 98 calls of `lower` were admitted, and 3 of `higher`.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_applies_to_the_shares_of_an_outage() {
+    let yaml = |lower, higher| {
+        format!(
+            "limiters:\n  lower: {{ rate: {lower}, per: 1h }}\n  higher: {{ rate: {higher}, per: 1h }}\n  \
+             own: {{ rate: {lower}, per: 1h, mode: per_client }}\n"
+        )
+    };
+    let file = LimitsFile::new(&yaml(100, 5));
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let builder = Limits::builder().redis(proxy.url()).limits_file(file.path());
+    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    let [lower, higher, own] = ["lower", "higher", "own"].map(|name| limits.configured(name));
+    for limiter in [&lower, &higher, &own] {
+        assert_eq!(admitted_of(limiter, 2).await, 2);
+    }
+    proxy.cut();
+    notice_outage(&limits).await;
+    file.write(&yaml(10, 50));
+    limits.reload().unwrap();
+    assert_eq!(admitted_of(&lower, 200).await, 8);
+    assert_eq!(admitted_of(&higher, 200).await, 48);
+    assert_eq!(admitted_of(&own, 200).await, 8);
 }

@@ -65,6 +65,8 @@ pub(super) struct Rule {
     pub(super) members: Members,
     /// The number of the previous rule, if that announced an equal configuration.
     pub(super) continues: Option<u64>,
+    /// The number of the first of the consecutive rules that have an equal configuration.
+    pub(super) first: u64,
     /// The configuration, shared by all limiters that use it.
     pub(super) config: OnceLock<Arc<Config>>,
     /// The terms under which this process counts them.
@@ -188,6 +190,11 @@ impl Core {
     /// Returns whether this process has announced the configuration of the rule to the store.
     pub(super) fn is_stated(&self, rule: &Rule) -> bool {
         self.stated.load(Ordering::Acquire) == rule.number
+    }
+
+    /// Returns whether no rule with this configuration was announced to the store.
+    pub(super) fn is_new(&self, rule: &Rule) -> bool {
+        self.stated.load(Ordering::Acquire) < rule.first
     }
 
     /// Marks this rule as announced. Returns whether it was not before.

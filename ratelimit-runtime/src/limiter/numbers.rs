@@ -69,8 +69,9 @@ impl Rule {
         numbers: Result<Numbers, Unresolved>,
     ) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         Self {
-            number: NUMBER.fetch_add(1, Ordering::Relaxed),
+            number,
             services: services.clone(),
             generation: current.number,
             revision: current.revision(),
@@ -79,6 +80,7 @@ impl Rule {
             numbers,
             members: Members::Itself,
             continues: None,
+            first: number,
             config: OnceLock::new(),
             terms: OnceLock::new(),
         }
@@ -98,7 +100,7 @@ impl Rule {
         if config(&numbers) == config(&before.numbers) {
             let rule = Self::new(&before.services, current, before.since, numbers);
             let continues = (before.revision == rule.revision).then_some(before.number);
-            return Self { continues, ..rule };
+            return Self { continues, first: before.first, ..rule };
         }
         let since = match before.generation == current.number {
             // The code set another quota.

@@ -253,8 +253,8 @@ async fn charge_all(limits: &Arc<Services>, begun: Vec<Arc<Begun>>) -> Refused {
 
 /// Returns the usage of a process's share, as of the last reply.
 fn known(limits: &Services, part: &Part<'_>) -> State {
-    let (whole, mut state) = (part.in_force(), State::default());
-    let Some(left) = part.core.left() else { return state };
+    let mut state = State::default();
+    let (Some(left), Some(whole)) = (part.core.left(), part.core.in_force()) else { return state };
     let share = local_share(limits, whole);
     let used = if share.is_spaced() {
         // None is ever left. The next one is free after those taken, at the share's rate.

@@ -102,20 +102,21 @@ fn additional_name(name: &str, config: &Config) -> String {
 }
 
 impl<'a> Part<'a> {
-    /// Returns the active configuration, as far as this process knows.
+    /// Returns the active configuration, as far as this process knows: its own, if that is new and the store has
+    /// yet to compare it with the stored one.
     pub(super) fn in_force(&self) -> Config {
-        self.core.in_force().unwrap_or(self.numbers.config)
+        let stored = || self.core.in_force().unwrap_or(self.numbers.config);
+        if self.numbers.follow || !self.core.is_new(self.rule) {
+            stored()
+        } else {
+            self.numbers.config
+        }
     }
 
     /// Returns the most permits that can be owed, if that is set.
     pub(super) fn max_debt(&self) -> Option<u64> {
         let most = self.numbers.effective.set.max_debt.as_ref()?.value;
         Some(self.core.share().map_or(most, |share| share.part(most)).into())
-    }
-
-    /// Returns the active configuration, or the own one if the store has yet to compare it with that.
-    pub(super) fn applied(&self) -> Config {
-        if self.core.is_stated(self.rule) { self.in_force() } else { self.numbers.config }
     }
 
     /// Returns the active or the own configuration; `None` if only the store has one, which is not known yet.

@@ -107,13 +107,13 @@ impl Core {
         if let Some(part) = short.filter(|_| !is_asked()) {
             return Err(match rule.shards() {
                 Some(shards) => self.too_many_in_each(permits, shards.len()),
-                None => self.too_many(permits, part.applied()),
+                None => self.too_many(permits, part.in_force()),
             });
         }
         match u32::try_from(permits) {
             Ok(count) => Ok(Ready::Ask(numbers, count)),
             Err(_) if itself.known().is_none() => Err(self.too_many_for_a_call(permits)),
-            Err(_) => Err(self.too_many(permits, itself.applied())),
+            Err(_) => Err(self.too_many(permits, itself.in_force())),
         }
     }
 
