@@ -53,3 +53,31 @@ async fn a_reload_applies_to_the_shares_of_an_outage() {
     assert_eq!(admitted_of(&higher, 200).await, 48);
     assert_eq!(admitted_of(&own, 200).await, 8);
 }
+
+/// It said that 5 came back, and none did.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_store_was_charged_for_an_outage_is_not_given_back() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = process(&proxy.url(), None).await;
+    proxy.cut();
+    notice_outage(&limits).await;
+    let mut held = Vec::new();
+    for (name, quota) in all_rules() {
+        let limiter = limits.limiter(name, quota);
+        assert_eq!(limiter.try_acquire(2).await.unwrap().give_back().await.unwrap(), 2, "{name}");
+        let permit = limiter.try_acquire(5).await.unwrap();
+        held.push((name, limiter, permit));
+    }
+    proxy.restore();
+    for (name, limiter, permit) in held {
+        wait_until_back(&limiter).await;
+        let start = Instant::now();
+        while limiter.available_permits().await.unwrap() != 5 {
+            assert!(start.elapsed() < 5 * SECOND, "{name}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(permit.give_back().await.unwrap(), 0, "{name}");
+        assert_eq!(limiter.available_permits().await.unwrap(), 5, "{name}");
+    }
+}

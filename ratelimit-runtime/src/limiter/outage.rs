@@ -19,7 +19,12 @@ use super::{
     plan::{Asked, Part},
     services::Services,
 };
-use crate::{StoreError, algorithm::State, clock, store::Config};
+use crate::{
+    StoreError,
+    algorithm::State,
+    clock,
+    store::{Config, Grant, StateKeys},
+};
 
 /// A charge in progress.
 pub(super) type Charging = Pin<Box<dyn Future<Output = Result<Refused, StoreError>> + Send>>;
@@ -102,6 +107,24 @@ impl Local {
             let share = local_share(limits, part.in_force());
             count(&mut known, &share, limits.clock.now_ms());
         }
+    }
+
+    /// Releases permits of a grant that the store does not know of, and returns how many. Those that were charged to
+    /// the store stay in use there, because a charge keeps no grants.
+    pub(super) fn give_back(
+        &self,
+        limits: &Services,
+        keys: &StateKeys,
+        share: Config,
+        grant: &Grant,
+    ) -> u64 {
+        let all = self.counted();
+        let Some(begun) = all.get(keys.config()).and_then(Counted::begun) else { return 0 };
+        // A charge in progress is for all of them.
+        let Ok(known) = begun.known.try_lock() else { return 0 };
+        let uncharged = u32::try_from(begun.granted(limits, &known).1).unwrap_or(u32::MAX);
+        let grant = Grant { permits: grant.permits.min(uncharged), ..*grant };
+        self.counts.give_back_counted(keys, share, &grant)
     }
 
     /// Charges what these limiters granted here, before the store grants more of them. `None` if they

@@ -203,7 +203,7 @@ impl Taken {
                 }
                 Source::Local => {
                     let share = local_share(limits, in_force);
-                    Ok(limits.local.counts.give_back_counted(keys, share, &grant))
+                    Ok(limits.local.give_back(limits, keys, share, &grant))
                 }
             };
             match back {
