@@ -23,6 +23,8 @@ async fn is_forgotten(what: &str, limits: LimitsBuilder) {
     let keys = async |from, to| {
         for id in from..to {
             by_user(id).await.unwrap();
+            // A quota of 1 rejects it.
+            let _ = by_user(id).await;
         }
     };
     // What the first keys need once does not count.
@@ -44,7 +46,12 @@ async fn is_forgotten(what: &str, limits: LimitsBuilder) {
 /// One after another, since the allocator counts for all.
 #[tokio::test(flavor = "current_thread")]
 async fn keys_that_are_used_once_leave_no_memory_although_no_key_is_used_any_more() {
-    for yaml in ["{}", "default: { mode: per_client }", "default: { algorithm: token_bucket }"] {
+    for yaml in [
+        "{}",
+        "default: { mode: per_client }",
+        "default: { algorithm: token_bucket }",
+        "limiters: { \"user:{id}\": { rate: 1, penalty: { after: 1, block: 5s } } }",
+    ] {
         is_forgotten(yaml, Limits::builder().memory().limits_yaml(yaml)).await;
     }
     let server = RedisServer::start();

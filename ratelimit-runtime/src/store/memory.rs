@@ -135,9 +135,14 @@ impl MemoryStore {
         })
     }
 
-    /// Drops the limiters of one shard that are equivalent to new ones.
+    /// Drops the limiters of one shard that are equivalent to new ones, and with the first shard the penalties that are
+    /// over.
     pub(crate) fn forget_idle(&self, shard: usize) {
-        self.table.sweep(shard, self.clock.now_ms());
+        let now = self.clock.now_ms();
+        self.table.sweep(shard, now);
+        if shard == 0 {
+            self.penalties.forget_over(now);
+        }
     }
 
     /// Changes a limiter's state.
@@ -270,11 +275,6 @@ impl MemoryStore {
             state.used.keep_for(config);
             state.withdraw();
         });
-    }
-
-    /// Ends leases, so that no call [counts](Slot::take) here without reconciling first.
-    pub(crate) fn withdraw(&self, keys: &StateKeys) {
-        self.change(keys, |state, _| state.withdraw());
     }
 }
 

@@ -40,6 +40,22 @@ impl Penalties {
     pub(super) fn forget(&self, keys: &StateKeys) -> bool {
         self.known().by_name.remove(keys.config()).is_some()
     }
+
+    /// Drops the limiters whose penalty is over.
+    pub(super) fn forget_over(&self, now: u64) {
+        self.known().forget_over(now);
+    }
+}
+
+impl Known {
+    fn forget_over(&mut self, now: u64) {
+        self.by_name.retain(|_, kept| !kept.refusals.is_over(&kept.penalty, kept.per_ms, now));
+        let left = self.by_name.len();
+        self.sweep.done(left);
+        if self.by_name.capacity() > 4 * left {
+            self.by_name.shrink_to(2 * left);
+        }
+    }
 }
 
 impl MemoryStore {
@@ -47,9 +63,7 @@ impl MemoryStore {
         let mut known = self.penalties.known();
         let (now, per_ms) = (self.clock.now_ms(), per_ms.max(1));
         if known.sweep.is_due(known.by_name.len(), SWEEP_AT) {
-            known.by_name.retain(|_, kept| !kept.refusals.is_over(&kept.penalty, kept.per_ms, now));
-            let left = known.by_name.len();
-            known.sweep.done(left);
+            known.forget_over(now);
         }
         let new = Kept { refusals: Refusals::default(), penalty, per_ms };
         let kept = known.by_name.entry(Arc::clone(keys.shared())).or_insert(new);
