@@ -178,6 +178,11 @@ impl Local {
             Counted::Alone(limiter) => limiter.granted(limits, &unused).1 > 0,
             Counted::Too(until) => now < *until,
         });
+        // An outage may have counted many limiters.
+        if all.capacity() > 4 * all.len() {
+            let len = all.len();
+            all.shrink_to(2 * len);
+        }
         self.any.store(!all.is_empty(), Ordering::Release);
         !all.is_empty()
     }
