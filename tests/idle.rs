@@ -1,10 +1,14 @@
 //! The memory of limiters that are no longer used, by an allocator that counts what all threads hold.
 
-use std::{alloc::System, time::Duration};
+use std::{alloc::System, convert::Infallible, time::Duration};
 
 use cap::Cap;
-use ratelimit_runtime::{Limits, LimitsBuilder, Rejection, rate_limit, test_util::ManualClock};
+use http::{Request, Response};
+use ratelimit_runtime::{
+    Limits, LimitsBuilder, Quota, Rejection, rate_limit, test_util::ManualClock, tower::Limit,
+};
 use tests::{proxy::Proxy, redis_server::RedisServer};
+use tower::{Layer, ServiceExt, service_fn};
 
 #[global_allocator]
 static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
@@ -50,6 +54,28 @@ async fn is_forgotten(what: &str, limits: LimitsBuilder, outage: Option<&Proxy>)
     assert!(left <= busy / 20, "{what}: {left} bytes of {busy}");
 }
 
+/// Layers with templates of their own, used once and dropped: each left 1.8 kB for as long as the limits existed.
+async fn dropped_layers_are_forgotten() {
+    const LAYERS: usize = 20_000;
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let layers = async |from, to| {
+        for n in from..to {
+            let layer = Limit::new(&format!("layer-{n}:{{ip?}}"), Quota::per_second(5));
+            let answer =
+                async |_: Request<String>| Ok::<_, Infallible>(Response::new(String::new()));
+            let service = layer.limits(&limits).layer(service_fn(answer));
+            service.oneshot(Request::new(String::new())).await.unwrap();
+        }
+    };
+    layers(0, LAYERS / 2).await;
+    let before = ALLOCATOR.allocated();
+    layers(LAYERS / 2, LAYERS / 2 + LAYERS).await;
+    let left = ALLOCATOR.allocated().saturating_sub(before);
+    println!("layers: {left} bytes");
+    // Those that were not swept yet.
+    assert!(left <= LAYERS * 1_000, "{left} bytes");
+}
+
 /// One after another, since the allocator counts for all.
 #[tokio::test(flavor = "current_thread")]
 async fn keys_that_are_used_once_leave_no_memory_although_no_key_is_used_any_more() {
@@ -68,4 +94,5 @@ async fn keys_that_are_used_once_leave_no_memory_although_no_key_is_used_any_mor
     let through = Limits::builder().redis(proxy.url()).no_limits_file();
     let through = through.deadline(Duration::from_secs(5));
     is_forgotten("in an outage", through, Some(&proxy)).await;
+    dropped_layers_are_forgotten().await;
 }

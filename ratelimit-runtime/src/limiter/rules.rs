@@ -9,15 +9,25 @@ use super::core::Rule;
 use crate::{
     Settings,
     settings::{Current, Family, Keys, Label},
+    store::Sweep,
 };
 
 /// The maximum number of rules kept per key template; the rules of its keys differ only while the
 /// limits change, or if code sets different settings.
 const MOST: usize = 4;
 
+/// The minimum number of key templates before unused ones are removed: a program may create layers without end.
+const SWEEP_AT: usize = 1_000;
+
 /// The latest rules of each key template.
 #[derive(Default)]
-pub(crate) struct Rules(Mutex<HashMap<Of, Vec<Kept>>>);
+pub(crate) struct Rules(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    by_template: HashMap<Of, Vec<Kept>>,
+    sweep: Sweep,
+}
 
 /// The key template of a rule; names that are built at run time have none.
 type Of = (Option<Label>, Keys);
@@ -61,20 +71,26 @@ impl<'a> Wanted<'a> {
 impl Rules {
     pub(super) fn find(&self, wanted: &Wanted<'_>) -> Option<Arc<Rule>> {
         let all = self.all();
-        let kept = all.get(&wanted.of)?.iter().find(|kept| wanted.is(kept))?;
+        let kept = all.by_template.get(&wanted.of)?.iter().find(|kept| wanted.is(kept))?;
         Some(Arc::clone(&kept.rule))
     }
 
     pub(super) fn keep(&self, wanted: &Wanted<'_>, rule: &Arc<Rule>) {
         let (given, before) = (wanted.given.cloned(), wanted.before);
         let mut all = self.all();
-        let kept = all.entry(wanted.of.clone()).or_default();
+        if all.sweep.is_due(all.by_template.len(), SWEEP_AT) {
+            let is_used = |kept: &Kept| Arc::strong_count(&kept.rule) > 1;
+            all.by_template.retain(|_, rules| rules.iter().any(is_used));
+            let left = all.by_template.len();
+            all.sweep.done(left);
+        }
+        let kept = all.by_template.entry(wanted.of.clone()).or_default();
         kept.retain(|kept| kept.rule.generation == wanted.generation && !wanted.is(kept));
         kept.truncate(MOST - 1);
         kept.insert(0, Kept { given, before, rule: Arc::clone(rule) });
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<Of, Vec<Kept>>> {
+    fn all(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
