@@ -181,3 +181,46 @@ async fn no_slot_is_lost_embedded() {
 async fn no_slot_is_lost_redis() {
     no_slot_is_lost(Place::redis()).await;
 }
+
+/// A call of a limiter of the store and one of this process, in any order: the longest wait of all.
+async fn the_longest_wait_counts(place: Place) {
+    let limits = place.limits().await;
+    let [short, long] = [60_000, 3_600_000].map(|per| Quota::new(1, ms(per)).unwrap());
+    let modes = [Mode::Overall, Mode::PerClient];
+    for (mode, other) in [(modes[0], modes[1]), (modes[1], modes[0])] {
+        for short_first in [true, false] {
+            let name = format!("{mode:?}:{short_first}");
+            let limiter =
+                |name: String, quota, mode| limits.limiter(&name, Settings::new(quota).mode(mode));
+            let short = limiter(format!("short:{name}"), short, mode);
+            let long = limiter(format!("long:{name}"), long, other);
+            short.try_acquire(1).await.unwrap();
+            long.try_acquire(1).await.unwrap();
+            let both = match short_first {
+                true => short.clone().and(long),
+                false => long.and(short.clone()),
+            };
+            for _ in 0..2 {
+                let rejections = [
+                    both.try_acquire(1).await.unwrap_err(),
+                    both.acquire_timeout(1, ms(120_000)).await.unwrap_err(),
+                    both.peek(1).await.unwrap_err(),
+                ];
+                for rejection in rejections {
+                    let after = rejection.retry_after().unwrap();
+                    assert!(after > ms(3_500_000), "{name}: {rejection}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_longest_wait_counts_embedded() {
+    the_longest_wait_counts(Place::Embedded).await;
+}
+
+#[tokio::test]
+async fn the_longest_wait_counts_redis() {
+    the_longest_wait_counts(Place::redis()).await;
+}

@@ -126,13 +126,18 @@ pub(crate) async fn decide(
             }
         }
     }
-    known_refusals(&steps)?;
-    if steps.len() > 1 {
-        let waiting = claims.iter().any(|claim| !claim.core.queue.is_empty());
+    let several = steps.len() > 1;
+    if let Err(refusals) = known_refusals(&steps) {
+        // The store is not queried for them.
+        let here = look::of_sides(&steps, |side| side == Side::Process);
+        return Err(Box::pin(look::others(limits, here, refusals)).await);
+    }
+    let waiting = several && claims.iter().any(|claim| !claim.core.queue.is_empty());
+    if several {
         Box::pin(look::ahead(limits, &mut steps, waiting)).await?;
     }
     let mut held = Held::new(limits);
-    for (side, asked) in &steps {
+    for (n, (side, asked)) in steps.iter().enumerate() {
         let result = match side {
             Side::Shards => Box::pin(by_any(limits, &asked[0])).await,
             side => together(limits, *side, &asked.iter().collect::<Vec<_>>()).await,
@@ -146,7 +151,10 @@ pub(crate) async fn decide(
             }
             Err(refusals) => {
                 held.give_back().await;
-                return Err(refusals);
+                // The earlier steps had the permits, and some were looked at before.
+                let later = |side| look::is_later(side, waiting);
+                let later = look::of_sides(&steps[n + 1..], later);
+                return Err(Box::pin(look::others(limits, later, refusals)).await);
             }
         }
     }

@@ -18,6 +18,9 @@ use crate::{
     store::{Charged, MemoryStore, Reply},
 };
 
+/// How long the permits left count as known, in milliseconds.
+const RECENT_MS: u64 = 1_000;
+
 impl Core {
     /// Returns the result that a request would get now.
     pub(crate) async fn peek(
@@ -87,13 +90,31 @@ impl Core {
             } else {
                 match limits.store.peek(&part.request(limits), cost).await {
                     Ok(reply) if reply.outcome == Outcome::PerClient => count(part, reply.config),
-                    Ok(reply) => reply,
+                    Ok(reply) => {
+                        if limits.store.is_shared() {
+                            part.core.hear_left(&reply, limits.clock.now_ms());
+                        }
+                        reply
+                    }
                     Err(_) if here => count(part, part.in_force()),
                     Err(error) => return self.look_without_store(limits, rule, cost, &error),
                 }
             });
         }
         self.seen(&each, cost, false)
+    }
+
+    /// Returns whether a shared store had the permits a moment ago, so that it need not be asked for each rejected call.
+    fn had_room(&self, limits: &Services, rule: &Rule, permits: u32) -> bool {
+        let now = limits.clock.now_ms();
+        let had = |core: &Self| {
+            let left = core.left().filter(|left| now < left.heard_ms.saturating_add(RECENT_MS));
+            left.is_some_and(|left| left.permits >= permits.into())
+        };
+        match rule.shards() {
+            Some(shards) => shards.iter().any(|shard| had(shard)),
+            None => self.each_part(rule).all(|part| had(part.core)),
+        }
     }
 
     fn seen(&self, each: &[Reply], permits: u32, degraded: bool) -> Result<Decision, Why> {
@@ -298,6 +319,11 @@ fn name_of<'a>(asked: &[Asked<'a>]) -> &'a str {
     asked[0].core.keys.config()
 }
 
+/// Returns whether [`ahead`] does not look at a step of this side.
+pub(super) fn is_later(side: Side, waiting: bool) -> bool {
+    !waiting && side != Side::Process
+}
+
 /// Rejects a call that a later step would reject. Permits of an earlier step that are released again are not
 /// free for other callers meanwhile, and the slot of a bucket may be lost. While no call is waiting, this
 /// checks only what needs no store.
@@ -312,19 +338,55 @@ pub(super) async fn ahead(
     } else {
         steps.sort_by_key(|(side, _)| *side == Side::Process);
     }
-    for (side, asked) in steps[1..].iter().filter(|(side, _)| waiting || *side == Side::Process) {
-        for Asked { position, core, rule, permits, .. } in asked {
-            if *side == Side::Process {
-                for part in core.parts(rule) {
-                    part.look_in_turn(limits).await;
-                }
-            }
-            if let Err(why) = core.look(limits, rule, (*permits).into()).await
-                && core.in_shadow(limits, rule, &why).is_none()
-            {
-                return Err(vec![(*position, why)]);
-            }
+    let mut refusals = Refusals::new();
+    for (side, asked) in of_sides(&steps[1..], |side| !is_later(side, waiting)) {
+        refusals.extend(look_ahead(limits, side, asked).await.map(|why| (asked.position, why)));
+    }
+    if refusals.is_empty() {
+        return Ok(());
+    }
+    let mut left = of_sides(&steps[..1], |_| true);
+    left.extend(of_sides(&steps[1..], |side| is_later(side, waiting)));
+    Err(others(limits, left, refusals).await)
+}
+
+/// Returns the claims of the steps of some sides.
+pub(super) fn of_sides<'s, 'a>(
+    steps: &'s [(Side, Vec<Asked<'a>>)],
+    of_side: impl Fn(Side) -> bool,
+) -> Vec<(Side, &'s Asked<'a>)> {
+    let mut all = Vec::new();
+    for (side, asked) in steps.iter().filter(|(side, _)| of_side(*side)) {
+        all.extend(asked.iter().map(|asked| (*side, asked)));
+    }
+    all
+}
+
+/// Adds those claims of a rejected call that would be rejected too: it waits for all of them.
+pub(super) async fn others(
+    limits: &Arc<Services>,
+    claims: Vec<(Side, &Asked<'_>)>,
+    mut refusals: Refusals,
+) -> Refusals {
+    for (side, asked) in claims {
+        if side != Side::Process && asked.core.had_room(limits, asked.rule, asked.permits) {
+            continue;
+        }
+        if let Some(why @ Why::NotNow(_)) = look_ahead(limits, side, asked).await {
+            refusals.push((asked.position, why));
         }
     }
-    Ok(())
+    refusals
+}
+
+/// Returns why a limiter would reject a call, unless only shadow mode admits it then.
+async fn look_ahead(limits: &Arc<Services>, side: Side, asked: &Asked<'_>) -> Option<Why> {
+    let Asked { core, rule, permits, .. } = asked;
+    if side == Side::Process {
+        for part in core.parts(rule) {
+            part.look_in_turn(limits).await;
+        }
+    }
+    let why = core.look(limits, rule, (*permits).into()).await.err()?;
+    core.in_shadow(limits, rule, &why).is_none().then_some(why)
 }
