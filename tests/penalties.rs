@@ -19,6 +19,8 @@ use tests::{
 
 #[path = "penalties/scripts.rs"]
 mod scripts;
+#[path = "penalties/waiting.rs"]
+mod waiting;
 
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -220,6 +220,7 @@ impl Core {
             }
         }
         self.forget_refused();
+        self.forget_block();
         self.changed();
         Ok(deleted)
     }

@@ -16,10 +16,14 @@ use super::{
     Limiter,
     admin::both,
     core::{Core, Rule},
+    plan::Part,
     services::Services,
 };
 use crate::{
-    Reason, Rejection, StoreError, StoreErrorKind, clock::whole_ms, events::Event, store::Refused,
+    Reason, Rejection, StoreError, StoreErrorKind,
+    clock::whole_ms,
+    events::Event,
+    store::{Outcome, Refused, Reply},
 };
 
 /// The maximum time for which a process does not report a rejection again.
@@ -91,6 +95,7 @@ impl Core {
         let known_for = refused.as_ref().map_or(0, |refused| refused.window_ends_in_ms);
         self.know_until(sent + known_for.min(KNOWN_FOR_MS));
         let refused = refused?;
+        self.know_block(limits, refused.blocked_for_ms);
         let block = Duration::from_millis(refused.blocked_for_ms);
         if refused.blocked_for_ms > 0 {
             // Cached denials report an earlier time than the block.
@@ -109,8 +114,36 @@ impl Core {
     pub(super) async fn lift(&self, limits: &Services) -> Result<bool, StoreError> {
         let lifted = limits.store.lift(&self.keys).await?;
         self.forget_refused();
+        self.forget_block();
         self.changed();
         Ok(lifted)
+    }
+
+    /// Returns for how many milliseconds a penalty blocks the key, as far as this process knows. While
+    /// the store is unavailable, none does.
+    pub(super) fn blocked_ms(&self, limits: &Services) -> u64 {
+        let known = self.made().map_or(0, |rare| rare.blocked_until_ms.load(Ordering::Relaxed));
+        let left = known.saturating_sub(limits.clock.now_ms());
+        let applies = || self.rule(limits).penalty().is_some() && limits.store.health().is_ok();
+        if left > 0 && applies() { left } else { 0 }
+    }
+
+    /// Records for how long the key is blocked. Callers that wait and can have no turn in time need not wait for it.
+    fn know_block(&self, limits: &Services, ms: u64) {
+        if ms == 0 {
+            return self.forget_block();
+        }
+        let until = limits.clock.now_ms().saturating_add(ms);
+        let before = self.rare().blocked_until_ms.swap(until, Ordering::Relaxed);
+        if before < until {
+            self.queue.blocked_until(until);
+        }
+    }
+
+    pub(super) fn forget_block(&self) {
+        if let Some(rare) = self.made() {
+            rare.blocked_until_ms.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Forgets that the store knows of a rejection in this window, because it may have another length now, or the
@@ -133,6 +166,21 @@ impl Core {
 
     fn know_until(&self, ms: u64) {
         self.rare().refused_until_ms.store(ms, Ordering::Relaxed);
+    }
+}
+
+impl Part<'_> {
+    /// Records whether the key is blocked, from a reply to a request for permits. What is behind the
+    /// waiting callers is not asked for, but has to wait for the end of the block too.
+    pub(super) fn hear_block(&self, limits: &Services, reply: &Reply) {
+        if self.core.is_further || self.rule.penalty().is_none() {
+            return;
+        }
+        match reply.outcome {
+            Outcome::Blocked => self.core.know_block(limits, reply.retry_after_ms),
+            Outcome::Granted | Outcome::Refused => self.core.forget_block(),
+            _ => {}
+        }
     }
 }
 

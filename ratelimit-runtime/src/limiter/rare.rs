@@ -26,6 +26,8 @@ pub(super) struct Rare {
     pub(super) given: Mutex<Option<Settings>>,
     /// Until when the store knows of a rejection in this window.
     pub(super) refused_until_ms: AtomicU64,
+    /// Until when a penalty blocks the key, as of the store's last reply.
+    pub(super) blocked_until_ms: AtomicU64,
     /// When the store is asked again about a cost above the known capacity.
     pub(super) may_have_grown_ms: AtomicU64,
     /// The process that announced the stored configuration, if it is gone, encoded as bits.

@@ -31,7 +31,6 @@ use self::{
     chair::Chair,
     due::Due,
     line::{Line, Part, Place, Slot},
-    pace::Pace,
     turn::Turn,
 };
 use super::{
@@ -96,6 +95,14 @@ impl Queue {
         self.changes.fetch_add(1, Ordering::AcqRel);
         if let Some(waiting) = self.known() {
             waiting.line().change();
+            waiting.changed.notify_waiters();
+        }
+    }
+
+    /// Records that no permits are free until then, except those that are reserved.
+    pub(super) fn blocked_until(&self, at: u64) {
+        if let Some(waiting) = self.known() {
+            waiting.line().blocked_until(at);
             waiting.changed.notify_waiters();
         }
     }
@@ -301,7 +308,7 @@ async fn first_try(
         return Err(match wait {
             Wait::None => {
                 let after = core.earliest(limits, permits, started, None).max(1);
-                Blocked::By(position, core.not_before(Reason::Limited, after))
+                Blocked::By(position, core.not_before(limits, Reason::Limited, after))
             }
             // If no caller is in the queue any more, it queries the store at once.
             _ => Blocked::For(Delay { position, at: started, lag: 0, degraded: false }),
@@ -369,27 +376,6 @@ async fn in_line(
     core.family.row().measured.waited(clock::instant().saturating_duration_since(began));
     core.family.row().tally.waited.fetch_add(1, Ordering::Relaxed);
     Ok(granted)
-}
-
-impl Core {
-    /// Returns how fast reservations are handed out; `None` if the active limiter takes none.
-    fn pace(&self, limits: &Services) -> Option<Pace> {
-        let rule = self.rule(limits);
-        let numbers = rule.numbers.as_ref().ok()?;
-        let config = self.in_force().unwrap_or(numbers.config);
-        let whole = !rule.is_joint() && rule.shards().is_none();
-        let waiting = self.queue.waiting();
-        let polls = waiting.polling.load(Ordering::Acquire) || rule.is_shadowed();
-        let polls = polls || limits.is_shut_down() || !numbers.effective.set.enabled();
-        let round_trip_ms = waiting.round_trip_us.load(Ordering::Relaxed).div_ceil(1000);
-        (whole && config.reserves() && !polls).then(|| Pace {
-            rate: config.rate,
-            per_ms: config.per_ms,
-            spaced: config.is_spaced(),
-            capacity: config.capacity(),
-            round_trip_ms,
-        })
-    }
 }
 
 impl Claim {

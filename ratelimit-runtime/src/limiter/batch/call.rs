@@ -133,6 +133,7 @@ fn read(
         for (part, replies) in parts.iter().zip(&own) {
             let first = replies.first().ok_or_else(no_reply)?;
             part.observe(limits, first);
+            part.hear_block(limits, first);
             if limits.store.is_shared() {
                 let last = replies.last().unwrap_or(first);
                 part.core.hear_left(last, limits.clock.now_ms());

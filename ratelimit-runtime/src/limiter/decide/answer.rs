@@ -272,9 +272,20 @@ impl Core {
     }
 
     /// Builds the rejection of a request that was not made, because other callers wait ahead of it.
-    pub(in crate::limiter) fn not_before(&self, reason: Reason, ms: u64) -> Rejection {
+    pub(in crate::limiter) fn not_before(
+        &self,
+        limits: &Services,
+        reason: Reason,
+        ms: u64,
+    ) -> Rejection {
         let rejection = Rejection::refused(reason, self.uncounted(UNIX_EPOCH));
-        rejection.retry_after_some(Some(Duration::from_millis(ms)))
+        let rejection = rejection.retry_after_some(Some(Duration::from_millis(ms)));
+        match self.blocked_ms(limits) {
+            block_ms if block_ms > 0 && reason != Reason::QueueFull => {
+                rejection.blocked_for(Duration::from_millis(block_ms))
+            }
+            _ => rejection,
+        }
     }
 
     /// Returns the result of a request that only shadow mode admits; `None` if the limiter is enforced, or no

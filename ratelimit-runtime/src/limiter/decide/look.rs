@@ -35,7 +35,7 @@ impl Core {
             && let Ok(Ready::Ask(_, cost)) = self.ready_if(limits, &rule, permits, || false)
         {
             let after = self.earliest(limits, cost, limits.clock.now_ms(), None).max(1);
-            return Err(self.not_before(Reason::Limited, after));
+            return Err(self.not_before(limits, Reason::Limited, after));
         }
         self.peek_in_turn(limits, permits).await
     }

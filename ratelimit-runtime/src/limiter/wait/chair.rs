@@ -64,7 +64,7 @@ impl Chair {
             let earliest = core.earliest(limits, permits, now, Some(before));
             let late = lag.max(core.queue.waiting().line().lag());
             if now.saturating_add(earliest) > until.saturating_add(late) {
-                return Err((position, core.not_before(Reason::WaitTooLong, earliest)));
+                return Err((position, core.not_before(limits, Reason::WaitTooLong, earliest)));
             }
         }
         // A reservation is made immediately; any other request is made when it can be granted.
@@ -91,7 +91,7 @@ impl Chair {
         if joined.is_none() {
             let empty = core.queue.is_empty();
             let after = if empty { at.saturating_sub(now).max(1) } else { core.queue.head_in(now) };
-            return Err((position, core.not_before(Reason::QueueFull, after)));
+            return Err((position, core.not_before(limits, Reason::QueueFull, after)));
         }
         // From now on every call sees the queue.
         core.withdraw(limits);

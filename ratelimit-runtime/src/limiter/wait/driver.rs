@@ -129,7 +129,7 @@ impl Driver {
                 Leaving::Admitted(place, slot) => admit(core, &place.seat, slot),
                 Leaving::TooLate(place, ms) => {
                     let position = place.seat.position(core);
-                    let rejection = core.not_before(Reason::WaitTooLong, ms.max(1));
+                    let rejection = core.not_before(limits, Reason::WaitTooLong, ms.max(1));
                     let _ = place.seat.answer(Err((position, rejection)), None);
                 }
             }

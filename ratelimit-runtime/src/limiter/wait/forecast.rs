@@ -37,7 +37,8 @@ impl Core {
             (reserved, costs)
         };
         let after_reserved = costs.get(reserved.len()..).unwrap_or_default();
-        let from = reserved.last().map_or(now, |(at, _)| (*at).max(now));
+        let blocked_ms = self.blocked_ms(limits);
+        let from = reserved.last().map_or(now, |(at, _)| *at).max(now.saturating_add(blocked_ms));
         let counted = match &limits.store {
             _ if self.is_counted_here(&self.rule(limits)) => Some(&limits.per_client),
             AnyStore::Memory(store) => Some(store),
@@ -49,7 +50,7 @@ impl Core {
         let known = self.known_of_all(limits).unwrap_or_default();
         let ahead: u64 = after_reserved.iter().copied().map(u64::from).sum();
         let Some((last, cost)) = reserved.last() else {
-            let head_in = self.queue.head_in(now);
+            let head_in = self.queue.head_in(now).max(blocked_ms);
             let least = known.iter().map(|config| config.least_ms(ahead, permits.into(), true));
             return head_in.saturating_add(least.max().unwrap_or(0));
         };
@@ -57,7 +58,8 @@ impl Core {
             let before = if config.is_spaced() { (*cost).into() } else { u64::from(permits) };
             config.span_ms(ahead + before)
         };
-        last.saturating_sub(now).saturating_add(known.iter().map(span).max().unwrap_or(0))
+        let span = known.iter().map(span).max().unwrap_or(0);
+        last.saturating_sub(now).saturating_add(span).max(blocked_ms)
     }
 
     /// Admits the callers ahead in order, on copies of the states.

@@ -6,6 +6,8 @@
 //! part in that: each holds a [`Seat`] that receives its answer, so a future that is never polled
 //! again delays no other caller.
 
+mod late;
+
 use std::collections::{BTreeSet, VecDeque};
 
 use super::{due::Due, pace::Pace};
@@ -229,6 +231,13 @@ impl<S, T: Part> Line<S, T> {
         (self.due, self.stale) = (Due::default(), true);
     }
 
+    /// Records that no permits are free until then, except those that are reserved.
+    pub(super) fn blocked_until(&mut self, at: u64) {
+        if self.next_slot().is_none() {
+            self.due.at = self.due.at.max(at);
+        }
+    }
+
     /// Adds a reservation, such as one that its caller did not use, for the next caller.
     pub(super) fn put(&mut self, slot: Slot<T>) {
         let index = self.slots.partition_point(|other| other.at <= slot.at);
@@ -379,28 +388,6 @@ impl<S, T: Part> Line<S, T> {
             let used = Slot { permits: head.permits, ..slot };
             leaving.push(Leaving::Admitted(head, used));
         }
-    }
-
-    /// Removes the callers that cannot be admitted in time: no caller is admitted before the head.
-    fn turn_away(&mut self, now: u64, leaving: &mut Vec<Leaving<S, T>>) {
-        loop {
-            let earliest = if self.asking { now } else { self.head_at().max(now) };
-            let lag = self.lag();
-            let is_over = |until: u64| until.saturating_add(lag) < earliest;
-            // First the head: without it, the others may be in time.
-            let head = self.head().filter(|head| !self.asking && head.until.is_some_and(is_over));
-            let next = || self.next_limit().filter(|(until, _)| is_over(*until));
-            let over = head.map(|head| head.number).or_else(|| Some(next()?.1));
-            let Some(place) = over.and_then(|number| self.leave(number, now)) else { return };
-            leaving.push(Leaving::TooLate(place, earliest.saturating_sub(now)));
-        }
-    }
-
-    /// Returns the position whose wait ends first, except the one that a request in progress will answer.
-    fn next_limit(&self) -> Option<(u64, u64)> {
-        let head = || self.head().filter(|_| self.asking).map(|head| head.number);
-        let asked = self.asked.or_else(head);
-        self.limits.iter().find(|(_, number)| Some(*number) != asked).copied()
     }
 
     /// Returns the costs to reserve next: none while more than half of the reservations are left.

@@ -1,5 +1,9 @@
 //! How fast a queue can be served by reservations.
 
+use std::sync::atomic::Ordering;
+
+use crate::limiter::{Core, services::Services};
+
 /// The maximum number of reservations of one queue.
 const MOST_SLOTS: u64 = 64;
 
@@ -40,5 +44,26 @@ impl Pace {
     pub(super) fn span_ms(&self, permits: u64) -> u64 {
         let ms = u128::from(self.per_ms) * u128::from(permits);
         u64::try_from(ms.div_ceil(self.rate.max(1).into())).unwrap_or(u64::MAX)
+    }
+}
+
+impl Core {
+    /// Returns how fast reservations are handed out; `None` if the active limiter takes none.
+    pub(super) fn pace(&self, limits: &Services) -> Option<Pace> {
+        let rule = self.rule(limits);
+        let numbers = rule.numbers.as_ref().ok()?;
+        let config = self.in_force().unwrap_or(numbers.config);
+        let whole = !rule.is_joint() && rule.shards().is_none();
+        let waiting = self.queue.waiting();
+        let polls = waiting.polling.load(Ordering::Acquire) || rule.is_shadowed();
+        let polls = polls || limits.is_shut_down() || !numbers.effective.set.enabled();
+        let round_trip_ms = waiting.round_trip_us.load(Ordering::Relaxed).div_ceil(1000);
+        (whole && config.reserves() && !polls).then(|| Pace {
+            rate: config.rate,
+            per_ms: config.per_ms,
+            spaced: config.is_spaced(),
+            capacity: config.capacity(),
+            round_trip_ms,
+        })
     }
 }

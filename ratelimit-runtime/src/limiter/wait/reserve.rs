@@ -50,6 +50,7 @@ impl Core {
         let first = reserved.first()?.reply;
         if source == Source::Store {
             part.observe(limits, &first);
+            part.hear_block(limits, &first);
             if limits.store.is_shared() {
                 self.hear_left(&reserved.last()?.reply, limits.clock.now_ms());
                 // A request may have to wait longer than its cached denial.
