@@ -96,6 +96,8 @@ pub(super) struct Line<S, T> {
     yielded_to: BTreeSet<u64>,
     /// Whether reservations may be later than necessary.
     stale: bool,
+    /// Whether callers behind the reservations may not be in time any more.
+    doubtful: bool,
     /// The generation of the limits that the times are based on.
     generation: u64,
 }
@@ -115,6 +117,7 @@ impl<S, T> Default for Line<S, T> {
             was_idle: false,
             yielded_to: BTreeSet::new(),
             stale: false,
+            doubtful: false,
             generation: 0,
         }
     }
@@ -228,7 +231,7 @@ impl<S, T: Part> Line<S, T> {
 
     /// Records that permits may have become free early.
     pub(super) fn change(&mut self) {
-        (self.due, self.stale) = (Due::default(), true);
+        (self.due, self.stale, self.doubtful) = (Due::default(), true, true);
     }
 
     /// Records that no permits are free until then, except those that are reserved.
@@ -288,6 +291,9 @@ impl<S, T: Part> Line<S, T> {
         let step = match self.next(now, pace) {
             Step::Sleep(_) => {
                 self.turn_away(now, leaving);
+                if let Some(pace) = pace {
+                    self.turn_away_behind(now, pace, leaving);
+                }
                 self.next(now, pace)
             }
             step => step,
@@ -356,6 +362,8 @@ impl<S, T: Part> Line<S, T> {
         let least = self.head().map(|head| if head.alone { head.permits } else { 0 });
         let fits = |slot: &Slot<T>| least.is_some_and(|permits| permits <= slot.permits);
         slots.into_iter().filter(fits).for_each(|slot| self.put(slot));
+        // What the bucket has beside them is not known.
+        self.doubtful &= self.slots.is_empty();
     }
 
     /// Gives due reservations to the callers at the head.

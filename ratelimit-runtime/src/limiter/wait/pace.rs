@@ -45,6 +45,12 @@ impl Pace {
         let ms = u128::from(self.per_ms) * u128::from(permits);
         u64::try_from(ms.div_ceil(self.rate.max(1).into())).unwrap_or(u64::MAX)
     }
+
+    /// The same, rounded down.
+    pub(super) fn least_ms(&self, permits: u64) -> u64 {
+        let ms = u128::from(self.per_ms) * u128::from(permits);
+        u64::try_from(ms / u128::from(self.rate.max(1))).unwrap_or(u64::MAX)
+    }
 }
 
 impl Core {

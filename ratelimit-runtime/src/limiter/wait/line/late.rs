@@ -1,6 +1,6 @@
 //! Callers that cannot be admitted in time.
 
-use super::{Leaving, Line, Part};
+use super::{Leaving, Line, Pace, Part};
 
 impl<S, T: Part> Line<S, T> {
     /// Removes the callers that cannot be admitted in time: no caller is admitted before the head.
@@ -23,5 +23,37 @@ impl<S, T: Part> Line<S, T> {
         let head = || self.head().filter(|_| self.asking).map(|head| head.number);
         let asked = self.asked.or_else(head);
         self.limits.iter().find(|(_, number)| Some(*number) != asked).copied()
+    }
+
+    /// Removes the callers behind the reservations that cannot be in time, because the rate may be lower since they
+    /// joined: the bucket is empty when the last reservation is used.
+    pub(super) fn turn_away_behind(
+        &mut self,
+        now: u64,
+        pace: Pace,
+        leaving: &mut Vec<Leaving<S, T>>,
+    ) {
+        let Some(last) = self.slots.back().filter(|last| self.doubtful && last.at > now) else {
+            return;
+        };
+        if self.asking || self.next_slot().is_none() {
+            return;
+        }
+        let (mut ahead, mut late) = (0_u64, Vec::new());
+        for place in self.places.iter().skip(self.slots.len()) {
+            let before = if pace.spaced { last.permits } else { place.permits };
+            let earliest = last.at.saturating_add(pace.least_ms(ahead + u64::from(before)));
+            if place.until.is_some_and(|until| until.saturating_add(last.lag) < earliest) {
+                late.push((place.number, earliest));
+            } else if place.alone {
+                // Any other caller leaves if another limiter delays it.
+                ahead += u64::from(place.permits);
+            }
+        }
+        self.doubtful = false;
+        for (number, earliest) in late {
+            let place = self.leave(number, now);
+            leaving.extend(place.map(|place| Leaving::TooLate(place, earliest - now)));
+        }
     }
 }

@@ -307,3 +307,44 @@ fn a_caller_that_may_be_in_time_without_the_head_is_not_turned_away_with_it() {
     let next = Step::Reserve(vec![1], Some(700));
     assert_eq!(step(&mut line, 1, Some(TEN_A_SECOND)), (next, left));
 }
+
+#[test]
+fn callers_behind_the_reservations_are_turned_away_when_a_lower_rate_leaves_them_no_chance() {
+    let slow = |spaced| Some(Pace { rate: 1, spaced, capacity: 1, ..TEN_A_SECOND });
+    for spaced in [false, true] {
+        let mut line = Names::default();
+        join(&mut line, 1, None, "head", (0, 0));
+        for (until, seat) in [(1999, "late"), (2000, "next"), (2999, "later"), (3000, "last")] {
+            join(&mut line, 1, Some(until), seat, (0, 0));
+        }
+        let fast = Some(TEN_A_SECOND);
+        assert_eq!(step(&mut line, 0, fast).0, Step::Reserve(vec![1], None));
+        line.put(slot(100, 1));
+        line.answered(Due::at(0, 0));
+        assert_eq!(step(&mut line, 1, fast), (Step::Sleep(100), Vec::new()));
+        line.change();
+        assert_eq!(step(&mut line, 2, slow(spaced)).0, Step::GiveUp(vec![slot(100, 1)]));
+        line.answered(Due::at(0, 0));
+        assert_eq!(step(&mut line, 3, slow(spaced)).0, Step::Reserve(vec![1], None));
+        line.put(slot(1000, 2));
+        line.answered(Due::at(0, 0));
+        let left = ["late not before 1996", "later not before 2996"].map(str::to_owned).to_vec();
+        assert_eq!(step(&mut line, 4, slow(spaced)), (Step::Sleep(1000), left));
+    }
+}
+
+#[test]
+fn beside_a_reservation_that_was_not_canceled_no_caller_is_turned_away() {
+    let mut line = Names::default();
+    join(&mut line, 1, None, "head", (0, 0));
+    join(&mut line, 1, Some(500), "next", (0, 0));
+    let slow = Some(Pace { rate: 1, ..TEN_A_SECOND });
+    assert_eq!(step(&mut line, 0, slow).0, Step::Reserve(vec![1], None));
+    line.put(slot(100, 1));
+    line.answered(Due::at(0, 0));
+    line.change();
+    assert_eq!(step(&mut line, 1, slow).0, Step::GiveUp(vec![slot(100, 1)]));
+    line.keep(vec![slot(100, 1)]);
+    line.answered(Due::at(0, 0));
+    assert_eq!(step(&mut line, 2, slow), (Step::Sleep(100), Vec::new()));
+}
