@@ -199,3 +199,26 @@ async fn a_call_that_is_moved_does_not_wait_for_later_callers() {
     let (admitted, waited) = overtakes(&limits, &[1, 1, 1], SECOND).await;
     assert!(admitted && waited <= SECOND * 6 / 10, "{waited:?}");
 }
+
+/// Of the second limiter, a bucket, the next permit is reserved for a call that arrived later.
+#[tokio::test]
+async fn a_call_that_is_moved_is_not_rejected_for_the_reservation_of_a_later_one() {
+    let server = RedisServer::start();
+    let real = Limits::builder().memory().no_limits_file();
+    for limits in [real, on_redis(&server)] {
+        let limits = limits.build().await.unwrap();
+        let first = limits.limiter("first", quota(1, SECOND));
+        let second = limits.limiter("second", quota(1, SECOND * 2).token_bucket(1).unwrap());
+        first.try_acquire(1).await.unwrap();
+        let both = first.and(second.clone());
+        let call = async { both.acquire_timeout(1, SECOND * 7 / 2).await.map(drop) };
+        let later = async {
+            sleep(SECOND / 20).await;
+            second.try_acquire(1).await.unwrap();
+            second.acquire(1).await.map(drop)
+        };
+        let (call, later) = tokio::join!(timeout(10 * SECOND, call), timeout(10 * SECOND, later));
+        call.unwrap().unwrap();
+        later.unwrap().unwrap();
+    }
+}

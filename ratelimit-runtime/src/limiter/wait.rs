@@ -254,7 +254,10 @@ async fn attempt(
     refusals: Option<Refusals>,
 ) -> Outcome {
     let first = match refusals {
-        Some(refusals) => Err(blocked(limits, &claims, refusals, begun.at, lag(limits, begun.at))),
+        Some(refusals) => {
+            let times = (begun.at, lag(limits, begun.at));
+            Err(blocked(limits, &claims, refusals, times, |_| false))
+        }
         None => first_try(limits, &claims, begun.at).await,
     };
     match first {
@@ -314,18 +317,20 @@ async fn first_try(
             _ => Blocked::For(Delay { position, at: started, lag: 0, degraded: false }),
         });
     }
-    let refused = |refusals| blocked(limits, claims, refusals, started, lag(limits, started));
+    let refused =
+        |refusals| blocked(limits, claims, refusals, (started, lag(limits, started)), |_| false);
     decide(limits, claims).await.map_err(refused)
 }
 
 /// Evaluates refusals: a claim whose wait would be too long rejects the call, until all of them are over;
-/// otherwise the call waits for the claim with the longest wait.
+/// otherwise the call waits for the claim with the longest wait. A call that `overtakes` what is
+/// reserved for others waits for less long than the store reports: its queue finds out for how long.
 fn blocked(
     limits: &Services,
     claims: &[Claim],
     refusals: Refusals,
-    started: u64,
-    lag: u64,
+    (started, lag): (u64, u64),
+    overtakes: impl Fn(usize) -> bool,
 ) -> Blocked {
     let now = limits.clock.now_ms();
     let latest = refusals.iter().filter_map(|(_, why)| why.retry_after()).max();
@@ -342,9 +347,10 @@ fn blocked(
         if *wait == Wait::None {
             return Blocked::By(position, refused(Reason::Limited, *refusal));
         }
-        if until(*wait, started)
-            .is_some_and(|until| now.saturating_add(after) > until.saturating_add(lag))
-        {
+        let is_late = |until: u64| {
+            now.saturating_add(after) > until.saturating_add(lag) && !overtakes(position)
+        };
+        if until(*wait, started).is_some_and(is_late) {
             return Blocked::By(position, refused(Reason::WaitTooLong, *refusal));
         }
         longest = longest.max((after, position));

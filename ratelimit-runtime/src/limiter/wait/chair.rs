@@ -108,6 +108,13 @@ impl Chair {
         Ok(())
     }
 
+    /// Returns whether permits that another limiter of the call has reserved for later callers are canceled for it.
+    pub(super) fn overtakes(&self, asking: &Arc<Core>, position: usize) -> bool {
+        let core = &self.claims[position].core;
+        let moves = !Arc::ptr_eq(core, asking) && self.state().joined <= self.claims.len();
+        moves && core.queue.waiting().line().reserves_for_later(self.begun.arrival)
+    }
+
     /// Delivers the answer to the caller, or returns it if the caller has left. If the caller never
     /// reads an answer based on a reservation, that passes to another caller.
     pub(super) fn answer(

@@ -189,12 +189,14 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     if let Some(degraded) = degraded {
         core.queue.waiting().polling.store(degraded, Ordering::Release);
     }
+    let times = (since, late + lag);
+    let overtakes = |position| chair.overtakes(&core, position);
     let (outcome, again) = match result {
         Ok(granted) => {
             let again = granted.first().filter(|_| granted.len() == 1).map(|got| got.again_ms);
             (Ok(granted), now.saturating_add(again.unwrap_or(0)))
         }
-        Err(refusals) => match blocked(&limits, &chair.claims, refusals, since, late + lag) {
+        Err(refusals) => match blocked(&limits, &chair.claims, refusals, times, overtakes) {
             Blocked::By(position, rejection) => (Err((position, rejection)), now),
             Blocked::For(Delay { position, at, degraded, .. })
                 if Arc::ptr_eq(&chair.claims[position].core, &core) =>

@@ -56,4 +56,9 @@ impl<S, T: Part> Line<S, T> {
             leaving.extend(place.map(|place| Leaving::TooLate(place, earliest - now)));
         }
     }
+
+    /// Returns whether permits are reserved for callers that arrived later.
+    pub(in crate::limiter::wait) fn reserves_for_later(&self, number: u64) -> bool {
+        self.slots.len() > self.costs_before(number).count()
+    }
 }
