@@ -160,6 +160,21 @@ async fn a_response_is_about_the_rejection_that_ended_the_request() {
     assert_eq!(header(&answer, "retry-after").unwrap(), "3600");
 }
 
+/// Looks near only, and goes on without what it would have found there.
+async fn near_or_nothing(Path(id): Path<u64>) -> Result<&'static str, StatusCode> {
+    near(id).await.map_err(|_| StatusCode::NOT_FOUND)
+}
+
+#[tokio::test]
+async fn an_error_about_something_else_does_not_ask_to_retry() {
+    let (limits, _) = limits().await;
+    let app = Router::new().route("/{id}", get(near_or_nothing)).layer(Headers::Ietf);
+    assert_eq!(text(get_path(&app, &limits, "/1").await).await, "near");
+    let answer = get_path(&app, &limits, "/1").await;
+    assert_eq!((answer.status().as_u16(), header(&answer, "retry-after")), (404, None));
+    assert_eq!(header(&answer, "ratelimit").unwrap(), "\"near:{id}\";r=0;t=60");
+}
+
 #[tokio::test]
 async fn a_rejection_is_a_response_without_any_layer() {
     let (limits, _) = limits().await;

@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use http::response;
+use http::{StatusCode, response};
 
 use crate::{
     Decision, Rejection,
@@ -19,7 +19,8 @@ pub(super) fn describe<'a>(
     response: &mut response::Parts,
 ) {
     // The rejection that the response is about: a handler goes on after earlier ones. It may have responded otherwise.
-    let rejection = outcomes.clone().filter_map(Result::err).last().filter(|_| is_error(response));
+    let rejection =
+        outcomes.clone().filter_map(Result::err).last().filter(|_| is_rejected(response));
     let is_decided = outcomes.clone().any(|it| it.map_or_else(Rejection::decision, Some).is_some());
     let described = outcomes.filter_map(|outcome| outcome.map_or_else(Rejection::limits, Some));
     let Some(decision) = strictest(described) else {
@@ -36,11 +37,19 @@ pub(super) fn describe<'a>(
     }
 }
 
-/// A gRPC call that fails before its first message has its status in the headers, with 200 in front.
-fn is_error(response: &response::Parts) -> bool {
-    let grpc = response.headers.get("grpc-status");
-    let status = response.status;
-    status.is_client_error() || status.is_server_error() || grpc.is_some_and(|status| status != "0")
+/// Returns whether a response has a status of rejections, with which `Retry-After` has a meaning. A gRPC call that fails
+/// before its first message has its status in the headers, with 200 in front.
+fn is_rejected(response: &response::Parts) -> bool {
+    const RESOURCE_EXHAUSTED: &str = "8";
+    const UNAVAILABLE: &str = "14";
+
+    match response.headers.get("grpc-status") {
+        Some(status) => status == RESOURCE_EXHAUSTED || status == UNAVAILABLE,
+        None => matches!(
+            response.status,
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+        ),
+    }
 }
 
 /// Combines the strictest decision of each limiter.
