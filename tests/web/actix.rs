@@ -26,7 +26,7 @@ use ratelimit_runtime::{
     web::{ClientIp, Headers},
 };
 use tests::redis_server::RedisServer;
-use tokio_stream::Stream;
+use tokio_stream::{Stream, StreamExt};
 
 use crate::{
     MINUTE, SECOND, header, quota,
@@ -310,4 +310,23 @@ async fn the_headers_of_an_answer_that_no_limit_decided_are_left_alone() {
     let answer = server.post("/proxied").await;
     let found: Vec<_> = answer.headers().get_all("ratelimit").iter().collect();
     assert_eq!(found, LINES);
+}
+
+#[rate_limit(key = "actix-frames", rate = 5, per = "1h", wait = "none")]
+async fn frame() -> Result<Bytes, Rejection> {
+    Ok(Bytes::from_static(b"frame "))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_streams_is_within_the_limits_of_the_middleware() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let limit = Limit::new("actix-streams", quota(5, MINUTE)).limits(&limits);
+    let server = Server::start(move |app| {
+        let streams =
+            async || HttpResponse::Ok().streaming(tokio_stream::iter([(), ()]).then(|()| frame()));
+        app.service(web::resource("/").wrap(limit.clone()).route(web::post().to(streams)));
+    });
+    assert_eq!(text(server.post("/").await).await, "frame frame ");
+    let frames = limits.limiter("actix-frames", quota(5, 3_600 * SECOND));
+    assert_eq!(frames.available_permits().await.unwrap(), 3);
 }

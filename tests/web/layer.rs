@@ -14,11 +14,12 @@ use std::{
 use ::bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::{Body, Frame};
-use http_body_util::{Empty, Full};
+use http_body_util::{Empty, Full, StreamBody};
 use ratelimit_runtime::{
     Decision, FromRejection, Limits, Rejection, Settings, Wait, observe, rate_limit,
     test_util::ManualClock, tower::Limit, web::Headers,
 };
+use tokio_stream::StreamExt;
 use tower::{Layer, Service, ServiceExt};
 
 use crate::{
@@ -539,4 +540,21 @@ async fn an_inner_service_looks_up_its_limiters_in_the_limits_of_the_layer() {
     let limit = Limit::new("outer", quota(5, MINUTE)).limits(&limits);
     assert_eq!(through(&limit, inner, request()).await.status(), 200);
     assert_eq!(free(&limits, "inner").await, 4);
+}
+
+#[tokio::test]
+async fn a_body_that_streams_is_within_the_limits_of_the_layer() {
+    let (limits, _) = limits().await;
+    let streams = tower::service_fn(|_: Request<Empty<Bytes>>| async {
+        find(8).await.unwrap();
+        let frames = tokio_stream::iter([(), ()]).then(|()| async {
+            find(8).await.unwrap();
+            Ok::<_, Infallible>(Frame::data(Bytes::from_static(b"found ")))
+        });
+        Ok::<_, Infallible>(Response::new(StreamBody::new(frames)))
+    });
+    let limit = Limit::new("streams", quota(5, MINUTE)).limits(&limits);
+    let answer = limit.layer(streams).oneshot(request()).await.unwrap();
+    assert_eq!(text(answer).await, "found found ");
+    assert!(limits.scope(find(8)).await.is_err(), "each frame was counted");
 }

@@ -113,6 +113,15 @@ impl Limits {
         });
         scoped.unwrap_or_else(|_| run(installed(), None))
     }
+
+    /// Runs a part of a request with these limits, or with those of the calling code.
+    #[cfg(feature = "tower")]
+    pub(crate) fn during<T>(limits: Option<&Self>, run: impl FnOnce() -> T) -> T {
+        match limits {
+            Some(limits) => SCOPE.sync_scope(Scope::with(limits), run),
+            None => run(),
+        }
+    }
 }
 
 impl Scope {

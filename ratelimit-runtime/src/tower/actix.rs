@@ -17,7 +17,7 @@ use actix_web::{
 };
 use http::response;
 
-use super::{compiled::Compiled, limit::Limit, outcomes};
+use super::{body::LimitBody, compiled::Compiled, limit::Limit, outcomes};
 use crate::{
     Decision, Rejection,
     limits::Observer,
@@ -37,7 +37,7 @@ where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
     B: 'static,
 {
-    type Response = ServiceResponse<EitherBody<B>>;
+    type Response = ServiceResponse<EitherBody<LimitBody<B>>>;
     type Error = Error;
     type InitError = ();
     type Transform = LimitMiddleware<S>;
@@ -62,9 +62,9 @@ where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
     B: 'static,
 {
-    type Response = ServiceResponse<EitherBody<B>>;
+    type Response = ServiceResponse<EitherBody<LimitBody<B>>>;
     type Error = Error;
-    type Future = Call<EitherBody<B>>;
+    type Future = Call<EitherBody<LimitBody<B>>>;
 
     fn poll_ready(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         self.inner.poll_ready(context)
@@ -80,7 +80,7 @@ async fn serve<S, B>(
     inner: &S,
     compiled: &Compiled,
     request: ServiceRequest,
-) -> Result<ServiceResponse<EitherBody<B>>, Error>
+) -> Result<ServiceResponse<EitherBody<LimitBody<B>>>, Error>
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
 {
@@ -95,7 +95,9 @@ where
     let (observer, call) = compiled.run(|| inner.call(request));
     let answer = call.await;
     let finish = |head: &mut _| admitted.finish(compiled, &observer.outcomes(), head);
-    described(answer, finish).map(ServiceResponse::map_into_left_body)
+    let answer = described(answer, finish)?;
+    let limits = compiled.limits.clone();
+    Ok(answer.map_body(|_, body| LimitBody::inner(body, limits)).map_into_left_body())
 }
 
 /// Describes the limits in a response, or in the one that an error becomes: that of a middleware inside is not a
@@ -121,7 +123,7 @@ fn reject<B>(
     rejection: &Rejection,
     headers: Headers,
     request: ServiceRequest,
-) -> ServiceResponse<EitherBody<B>> {
+) -> ServiceResponse<EitherBody<LimitBody<B>>> {
     let mut response = answer(rejection, headers);
     if let Some(decision) = rejection.decision() {
         response.extensions_mut().insert(decision.clone());

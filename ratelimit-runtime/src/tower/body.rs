@@ -6,9 +6,13 @@ use std::{
     task::{Context, Poll},
 };
 
+#[cfg(feature = "actix")]
+use actix_web::body::{BodySize, MessageBody};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
+
+use crate::Limits;
 
 pin_project! {
     /// The body of a response of a [`LimitService`](super::LimitService): that of the inner
@@ -22,14 +26,16 @@ pin_project! {
 pin_project! {
     #[project = KindProjection]
     enum Kind<B> {
-        Inner { #[pin] body: B },
+        Inner { #[pin] body: B, limits: Option<Limits> },
         Own { text: Option<Bytes> },
     }
 }
 
 impl<B> LimitBody<B> {
-    pub(super) fn inner(body: B) -> Self {
-        Self { kind: Kind::Inner { body } }
+    /// Creates the body of the inner service, whose frames are produced with these limits, or with those of the
+    /// calling code: a stream can call annotated functions.
+    pub(super) fn inner(body: B, limits: Option<Limits>) -> Self {
+        Self { kind: Kind::Inner { body, limits } }
     }
 
     /// Creates a text body, which may be empty.
@@ -42,7 +48,7 @@ impl<B> LimitBody<B> {
 /// An empty body, as layers outside need for responses of their own: `CorsLayer` and `TimeoutLayer` of `tower-http`.
 impl<B: Default> Default for LimitBody<B> {
     fn default() -> Self {
-        Self::inner(B::default())
+        Self::inner(B::default(), None)
     }
 }
 
@@ -55,7 +61,9 @@ impl<B: Body<Data = Bytes>> Body for LimitBody<B> {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
-            KindProjection::Inner { body } => body.poll_frame(context),
+            KindProjection::Inner { body, limits } => {
+                Limits::during(limits.as_ref(), || body.poll_frame(context))
+            }
             KindProjection::Own { text } => {
                 Poll::Ready(text.take().map(|text| Ok(Frame::data(text))))
             }
@@ -64,20 +72,45 @@ impl<B: Body<Data = Bytes>> Body for LimitBody<B> {
 
     fn is_end_stream(&self) -> bool {
         match &self.kind {
-            Kind::Inner { body } => body.is_end_stream(),
+            Kind::Inner { body, .. } => body.is_end_stream(),
             Kind::Own { text } => text.is_none(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
-            Kind::Inner { body } => body.size_hint(),
-            Kind::Own { text } => {
-                let length = text.as_ref().map_or(0, Bytes::len);
-                SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
-            }
+            Kind::Inner { body, .. } => body.size_hint(),
+            Kind::Own { text } => SizeHint::with_exact(length(text.as_ref())),
         }
     }
+}
+
+#[cfg(feature = "actix")]
+impl<B: MessageBody> MessageBody for LimitBody<B> {
+    type Error = B::Error;
+
+    fn size(&self) -> BodySize {
+        match &self.kind {
+            Kind::Inner { body, .. } => body.size(),
+            Kind::Own { text } => BodySize::Sized(length(text.as_ref())),
+        }
+    }
+
+    fn poll_next(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, B::Error>>> {
+        match self.project().kind.project() {
+            KindProjection::Inner { body, limits } => {
+                Limits::during(limits.as_ref(), || body.poll_next(context))
+            }
+            KindProjection::Own { text } => Poll::Ready(text.take().map(Ok)),
+        }
+    }
+}
+
+fn length(text: Option<&Bytes>) -> u64 {
+    u64::try_from(text.map_or(0, Bytes::len)).unwrap_or(u64::MAX)
 }
 
 impl<B> fmt::Debug for LimitBody<B> {

@@ -143,8 +143,8 @@ impl Limit {
         Self { headers, ..self }
     }
 
-    /// Uses these limits, also for annotated functions in the inner service. [`Limits::current`] of each
-    /// request otherwise.
+    /// Uses these limits, also for annotated functions in the inner service, and in the body of its response while it
+    /// streams. [`Limits::current`] of each request otherwise.
     pub fn limits(self, limits: &Limits) -> Self {
         Self { limits: Some(limits.clone()), ..self }
     }

@@ -60,7 +60,7 @@ where
             let (observer, call) = compiled.run(|| inner.call(Request::from_parts(parts, body)));
             let (mut parts, body) = call.await?.into_parts();
             admitted.finish(&compiled, &observer.outcomes(), &mut parts);
-            Ok(Response::from_parts(parts, LimitBody::inner(body)))
+            Ok(Response::from_parts(parts, LimitBody::inner(body, compiled.limits.clone())))
         })
     }
 }
