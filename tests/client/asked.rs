@@ -152,6 +152,36 @@ async fn a_pause_is_of_one_limiter() {
     assert_eq!(ask("/b").await.unwrap(), 429);
 }
 
+/// The shared limiter comes first, so the pause of one host was one of all hosts.
+#[tokio::test]
+async fn a_pause_is_of_limiters_that_are_joined() {
+    let limits = embedded().await;
+    let throttle = Throttle::new(move |request: &Request<()>| {
+        let [all, host, order] = ["all", request.uri().path(), "order"]
+            .map(|name| limits.limiter(name, quota(100, SECOND)));
+        match request.method().as_str() {
+            "GET" => all.and(host).and(order),
+            _ => order.and(host).and(all),
+        }
+    });
+    let refuses = service_fn(async |request: Request<()>| {
+        let headers: &[_] =
+            if request.uri().path() == "/a" { &[("retry-after", "9")] } else { &[] };
+        Ok::<_, Infallible>(says(429, headers))
+    });
+    let client = throttle.timeout(Duration::ZERO).layer(refuses);
+    let ask = async |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).body(()).unwrap();
+        client.clone().oneshot(request).await.map(|answer: Response<String>| answer.status())
+    };
+    assert_eq!(ask("GET", "/a").await.unwrap(), 429);
+    assert_eq!(ask("GET", "/b").await.unwrap(), 429, "another host is not paused");
+    for method in ["GET", "POST"] {
+        let rejected = ask(method, "/a").await;
+        assert!(matches!(rejected, Err(ThrottleError::Rejected(_))), "in any order");
+    }
+}
+
 /// A request that sat out one pause learned of a longer one only at the end of the first.
 #[tokio::test]
 async fn a_longer_pause_rejects_a_request_that_cannot_sit_it_out() {

@@ -25,7 +25,8 @@ use crate::{Limiter, Permit, Reason, Rejection};
 /// before it was sent leaves the queue and takes nothing.
 ///
 /// A pause that the upstream requests applies in this process, to all requests of the same limiter through
-/// this layer, its clones and their services; it is at most a day. Responses are passed on unchanged: a
+/// this layer, its clones and their services; of [combined](Limiter::and) limiters, to those of the same combination.
+/// It is at most a day. Responses are passed on unchanged: a
 /// rejected request is not resent. [`ThrottleService`] lists the responses that request a pause.
 #[must_use = "a throttle has no effect until it is a layer of a service"]
 pub struct Throttle<F> {
@@ -144,7 +145,8 @@ where
         let at_most = self.throttle.at_most;
         Box::pin(async move {
             let clock = limiter.clock();
-            let (turn, began_ms) = (pauses.turn(limiter.name(), clock), clock.now_ms());
+            let name = limiter.joint_name();
+            let (turn, began_ms) = (pauses.turn(&name, clock), clock.now_ms());
             loop {
                 let waited = Duration::from_millis(clock.now_ms().saturating_sub(began_ms));
                 let left = at_most.map(|at_most| at_most.saturating_sub(waited));
@@ -161,7 +163,7 @@ where
             drop(turn);
             let answer = inner.call(request).await.map_err(ThrottleError::Service)?;
             if let Some(length) = pause(&answer, clock.now_ms()) {
-                pauses.pause(limiter.name(), clock, length);
+                pauses.pause(&name, clock, length);
             }
             Ok(answer)
         })

@@ -4,6 +4,15 @@ use super::Limiter;
 use crate::{Clock, Reason, Rejection, StoreError};
 
 impl Limiter {
+    /// Returns a text that only handles of the same limiter have; of combined limiters, those of the same ones in any
+    /// order.
+    pub(crate) fn joint_name(&self) -> String {
+        let mut names: Vec<&str> = self.cores().map(|core| core.keys.config()).collect();
+        names.sort_unstable();
+        // With the length of each, because a name can contain any text.
+        names.iter().map(|name| format!("{}:{name}", name.len())).collect()
+    }
+
     /// Returns the clock that its waits use.
     pub(crate) fn clock(&self) -> &Clock {
         &self.limits.clock
