@@ -59,6 +59,7 @@ struct Topic((&'static str, Option<Reason>), Option<Arc<str>>);
 
 struct Reported {
     occurrences: Arc<Occurrences>,
+    /// The event that the next count names, one of those that it counts.
     last: Event,
     at: Instant,
 }
@@ -105,6 +106,7 @@ impl Shared {
         let is_known = |known: &&mut Reported| Arc::ptr_eq(&known.occurrences, &occurrences);
         if let Some(known) = reported.values_mut().find(is_known) {
             if now.duration_since(known.at) < EVERY {
+                known.last = event;
                 occurrences.in_background.store(true, Ordering::Relaxed);
                 drop(reported);
                 return self.count_in_background();
@@ -144,7 +146,8 @@ impl Shared {
         let mut reported = self.bounded.reported();
         reported.retain(|_, known| {
             let more = known.occurrences.take_unreported();
-            known.occurrences.in_background.store(more > 0, Ordering::Relaxed);
+            // The next one is the event that the next count names: the cause may have changed.
+            known.occurrences.in_background.store(false, Ordering::Relaxed);
             if more > 0 {
                 known.at = clock::instant();
                 repeated.push(Event::Repeated { event: Box::new(known.last.clone()), more });
@@ -167,5 +170,33 @@ async fn report_counts(shared: Weak<Shared>) {
         if !shared.report_repeated() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Rejection, StoreError, engine::Engine, events::Events};
+
+    #[test]
+    fn a_count_names_a_cause_of_its_time() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&lines);
+        let callback = move |event: &Event| log.lock().unwrap().push(event.to_string());
+        let events = Events::to(Some(Arc::new(callback)), Arc::<Engine>::default());
+        let (limiter, count) = (Arc::from("search"), Arc::default());
+        let reject = |cause: &str| {
+            let rejection = Rejection::new(&limiter, Reason::StoreMisconfigured);
+            let error = StoreError::misconfigured(cause);
+            events.rejected(&count, &rejection.with_source(&error));
+        };
+        for causes in [["no login", "no login"], ["no rights", "no rights"]] {
+            causes.into_iter().for_each(reject);
+            events.0.report_repeated();
+        }
+        let lines = lines.lock().unwrap();
+        let [first, more, later] = &lines[..] else { panic!("{lines:?}") };
+        assert!(first.contains("no login") && more.contains("no login (1 more"), "{lines:?}");
+        assert!(later.contains("no rights (2 more"), "{lines:?}");
     }
 }
