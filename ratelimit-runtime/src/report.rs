@@ -113,6 +113,12 @@ impl LimiterReport {
     pub fn setting(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.name == name)
     }
+
+    /// Returns whether it was used, perhaps before a reload disabled it or removed its quota.
+    fn has_counts(&self) -> bool {
+        let counts = [self.allowed, self.rejected, self.degraded, self.shadowed, self.shared];
+        counts.into_iter().any(|count| count > 0) || !self.reconciled.is_empty()
+    }
 }
 
 /// One setting of a limiter, or of the program.
@@ -227,7 +233,8 @@ impl fmt::Display for LimiterReport {
             None => write_settings(f, &self.settings)?,
         }
         self.overrides.iter().try_for_each(|entry| write!(f, "\n  override {entry}"))?;
-        if off.is_some() || self.settings.is_empty() {
+        let is_in_force = off.is_none() && !self.settings.is_empty();
+        if !is_in_force && !self.has_counts() {
             return Ok(());
         }
         self.call_sites.iter().try_for_each(|site| write!(f, "\n  used by {site}"))?;

@@ -207,3 +207,26 @@ async fn a_reload_beside_a_shutdown_revives_nothing() {
         assert!(!limits.health().is_ok());
     }
 }
+
+#[tokio::test]
+async fn what_was_counted_is_reported_after_a_limiter_was_disabled_or_removed() {
+    let entry = |key| format!("  {key}: {{ rate: 1, per: 1h }}\n");
+    let file =
+        LimitsFile::new(&format!("limiters:\n{}{}{}", entry("off"), entry("gone"), entry("idle")));
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    for key in ["off", "gone"] {
+        limits.configured(key).try_acquire(1).await.unwrap();
+        limits.configured(key).try_acquire(1).await.unwrap_err();
+    }
+    file.write("limiters:\n  off: { enabled: false }\n  idle: { enabled: false }\n");
+    limits.reload().unwrap();
+    let report = limits.report();
+    let text = |key| report.limiter(key).unwrap().to_string();
+    const COUNTS: &str = "allowed 1, rejected 1, waited 0, degraded 0, shadowed 0";
+    assert_eq!(
+        text("off"),
+        format!("off\n  off (limits file)\n  {COUNTS}\n  reconciled: created 1")
+    );
+    assert_eq!(text("gone"), format!("gone\n  no quota\n  {COUNTS}\n  reconciled: created 1"));
+    assert_eq!(text("idle"), "idle\n  off (limits file)", "nothing was counted");
+}
