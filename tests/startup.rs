@@ -404,3 +404,44 @@ async fn a_bound_of_no_limiter_is_refused() {
         assert_eq!(refused(&yaml).await, format!("limits:1:17: {}", expected(limiters)));
     }
 }
+
+#[rate_limit(key = "browse", rate = 10, per = "1s", wait = "250ms")]
+async fn browse() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "browse", rate = 10, per = "1s", wait = "none")]
+async fn browse_at_once() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "enter", rate = 10, per = "1s", wait = "1s")]
+async fn enter() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "enter", rate = 10, per = "1s")]
+async fn enter_in_any_case() {}
+
+#[tokio::test]
+async fn the_report_shows_the_wait_of_each_function() {
+    let waits = async |yaml: &str| {
+        let (limits, _) = accepted(yaml).await;
+        let call = async {
+            enter_in_any_case().await;
+            (enter().await, browse().await, browse_at_once().await, limiter!("browse"))
+        };
+        let (entered, ..) = limits.scope(call).await;
+        entered.unwrap();
+        let report = limits.report();
+        let browse = report.limiter("browse").unwrap();
+        let waits = browse.settings.iter().filter(|setting| setting.name == "wait");
+        waits.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(waits("").await, ["wait: 250ms (annotation)", "wait: none (annotation)"]);
+    let by_file = "limiters:\n  browse: { wait: 1s }\n";
+    assert_eq!(waits(by_file).await, ["wait: 1s (limits file)"]);
+    let (limits, _) = accepted("").await;
+    let report = limits.report().to_string();
+    assert!(report.contains("\n  wait: 1s (annotation)\n  wait: forever (built in)\n"), "{report}");
+}

@@ -149,7 +149,7 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
             let declared = site::declared(&runtime, &numbers);
             // The holder decides which permits to release, and how many a call takes.
             let settings =
-                generated!(#declared judges: true, cost: #private::Cost::Computed, fallible: true,);
+                generated!(#declared judges: true, cost: #private::Cost::OfHandle, fallible: true,);
             let limit = Ident::new("__LIMIT", Span::mixed_site());
             let site = site::site(&runtime, &limit, &key, None, &settings);
             let dependencies = site::dependencies(lookup);

@@ -73,8 +73,10 @@ pub enum FromFile {
 pub enum Cost {
     /// The same for every call.
     Literal(u32),
-    /// An expression, or an argument of the methods of `limiter!`.
+    /// An expression.
     Computed,
+    /// An argument of the methods of the handle that `limiter!` returns.
+    OfHandle,
 }
 
 /// The position of an [`Annotation`], ordered as in the source.

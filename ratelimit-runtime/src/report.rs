@@ -85,7 +85,8 @@ pub struct LimiterReport {
     pub key: String,
     /// The configured quotas; `None` if none are configured, or the limiter is disabled.
     pub quotas: Option<Quotas>,
-    /// Its settings by their names in the limits file; empty if it has no quota.
+    /// Its settings by their names in the limits file; empty if it has no quota. Functions that share the limiter and
+    /// wait differently have one `wait` each.
     pub settings: Vec<Setting>,
     /// The overrides of the limits file for some of its names. The first match applies.
     pub overrides: Vec<Entry>,
@@ -108,7 +109,7 @@ pub struct LimiterReport {
 }
 
 impl LimiterReport {
-    /// Returns the setting with this name in the limits file, such as `rate`.
+    /// Returns the setting with this name in the limits file, such as `rate`; of several, the first.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.name == name)
@@ -218,7 +219,10 @@ impl fmt::Display for Entry {
 }
 
 fn write_settings(f: &mut fmt::Formatter<'_>, settings: &[Setting]) -> fmt::Result {
-    let is_shown = |setting: &&Setting| f.alternate() || setting.source != Source::BuiltIn;
+    let is_one_of_several = |name| settings.iter().filter(|other| other.name == name).count() > 1;
+    let is_shown = |setting: &&Setting| {
+        f.alternate() || setting.source != Source::BuiltIn || is_one_of_several(setting.name)
+    };
     let shown: Vec<&Setting> = settings.iter().filter(is_shown).collect();
     shown.into_iter().try_for_each(|setting| write!(f, "\n  {setting}"))
 }

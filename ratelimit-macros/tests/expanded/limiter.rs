@@ -9,7 +9,7 @@ fn handle() -> Limiter {
                 ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!()
             ),
             judges: true,
-            cost: __rt::Cost::Computed,
+            cost: __rt::Cost::OfHandle,
             fallible: true,
             ..__rt::Annotation::NONE
         });

@@ -10,7 +10,7 @@ fn handle() -> Limiter {
             ),
             declared: __rt::Some(&__rt::FromFile::Rate(5, 60000)),
             judges: true,
-            cost: __rt::Cost::Computed,
+            cost: __rt::Cost::OfHandle,
             fallible: true,
             ..__rt::Annotation::NONE
         });

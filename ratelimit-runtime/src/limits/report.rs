@@ -7,9 +7,9 @@ use std::{
 
 use super::Limits;
 use crate::{
-    annotation::{self, Location},
+    annotation::{self, Annotation, Cost, Location},
     report::{LimiterReport, Report, Setting, Source},
-    settings::{Family, Keys},
+    settings::{Current, Effective, Family, Keys, wait_of_calls},
     store::AnyStore,
 };
 
@@ -25,7 +25,9 @@ pub(super) fn report(limits: &Limits) -> Report {
         .map(|family| ((Arc::clone(&family.key), family.label.clone()), family))
         .collect();
     let limiters = families.values().map(|family| {
-        let sites = sites.iter().filter(|site| family.label.key() == Some(site.key)).map(|site| {
+        let sites = sites.iter().copied().filter(|site| family.label.key() == Some(site.key));
+        let sites: Vec<&Annotation> = sites.collect();
+        let call_sites = sites.iter().map(|site| {
             let Location { file, line, function } = site.location();
             format!("{function} ({file}:{line})")
         });
@@ -38,9 +40,9 @@ pub(super) fn report(limits: &Limits) -> Report {
                 .as_ref()
                 .filter(|one| one.set.enabled())
                 .map(|one| one.quotas.clone()),
-            settings: effective.map_or_else(Vec::new, |effective| effective.rows()),
+            settings: effective.map_or_else(Vec::new, |one| rows(&one, &sites, &current)),
             overrides: current.overrides(&family.label),
-            call_sites: sites.collect(),
+            call_sites: call_sites.collect(),
             allowed: tally.allowed.get(),
             rejected: tally.rejections(),
             waited: tally.waited.load(Ordering::Relaxed),
@@ -55,6 +57,26 @@ pub(super) fn report(limits: &Limits) -> Report {
         AnyStore::Redis(store) => store.address().to_string(),
     };
     Report::new(store, settings(limits), limiters.collect(), current.prefixes())
+}
+
+/// Returns the settings of a limiter, with the `wait` of each function that waits otherwise than those before it.
+fn rows(effective: &Effective, sites: &[&Annotation], current: &Current) -> Vec<Setting> {
+    let mut rows = effective.rows();
+    let Some(at) = rows.iter().position(|row| row.name == "wait") else { return rows };
+    let mut sites: Vec<_> = sites.iter().filter(|site| site.cost != Cost::OfHandle).collect();
+    sites.sort_by_key(|site| site.location());
+    let mut waits: Vec<Setting> = Vec::new();
+    for site in sites {
+        let wait = wait_of_calls(&effective.set, site.wait, || current.default_wait());
+        let row = Setting { name: "wait", value: wait.value.to_string(), source: wait.source };
+        if !waits.contains(&row) {
+            waits.push(row);
+        }
+    }
+    if !waits.is_empty() {
+        rows.splice(at..=at, waits);
+    }
+    rows
 }
 
 /// Returns the program's settings: those fixed at startup, and those that the limits file can change.
