@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use ratelimit_spec::nearest;
 use redis::{ConnectionInfo, IntoConnectionInfo};
 
 #[cfg(feature = "redis-connect")]
@@ -153,9 +154,9 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
     })
 }
 
-/// Returns a parameter with a meaning in some address, but not in one of this scheme. Others are ignored: programs in
-/// other languages may share the address.
-fn misplaced_parameter(scheme: &str, rest: &str) -> Option<&'static str> {
+/// Returns a parameter with a meaning in some address, or that resembles one, but that has none in an address of this scheme.
+/// Others are ignored: programs in other languages may share the address.
+fn misplaced_parameter<'a>(scheme: &str, rest: &'a str) -> Option<&'a str> {
     const MEANT: [&str; 8] = [
         "db",
         "master",
@@ -174,8 +175,7 @@ fn misplaced_parameter(scheme: &str, rest: &str) -> Option<&'static str> {
     };
     let (_, query) = rest.split_once('?')?;
     let mut names = query.split('&').filter_map(|parameter| Some(parameter.split_once('=')?.0));
-    let misplaced = |name| MEANT.into_iter().find(|meant| *meant == name && !known.contains(meant));
-    names.find_map(misplaced)
+    names.find(|name| !known.contains(name) && nearest(name, MEANT).is_some())
 }
 
 fn missing_feature(topology: &Topology, scheme: &str) -> Option<&'static str> {
@@ -303,6 +303,9 @@ mod tests {
         );
         for (url, name, example) in [
             ("redis://h?protocol=3&pass=x", "pass", "redis://user:password@host:6379/0"),
+            ("redis://h?pasword=x", "pasword", "redis://user:password@host:6379/0"),
+            ("redis://h?protocol=3&pss=x&", "pss", "redis://user:password@host:6379/0"),
+            ("rediss://h/1?Password=x", "Password", "rediss://user:password@host:6379/0"),
             ("redis-cluster://a,b?db=3", "db", "redis-cluster://user:password@one:6379,two:6379"),
             (
                 "unix:///a?password=x",
@@ -316,6 +319,8 @@ mod tests {
             );
             assert!(error.ends_with(&expected), "{error}");
         }
-        assert!(Address::parse("redis://h?family=0").is_ok(), "another driver's parameter");
+        for url in ["redis://h?family=0", "redis://h?ssl_cert_reqs=none&protocol=resp3"] {
+            assert!(Address::parse(url).is_ok(), "another driver's parameter");
+        }
     }
 }
