@@ -404,3 +404,18 @@ async fn a_keep_alive_longer_than_the_window_is_kept_as_it_is_written() {
     let config = kept.config().await.unwrap().unwrap();
     assert_eq!(config.keep_alive, Some(Duration::from_secs(90)));
 }
+
+/// A caller that asks first, and whoever joins another limiter to it.
+#[tokio::test]
+async fn a_disabled_limiter_has_permits_for_every_call() {
+    let yaml = "limiters: { off: { enabled: false } }\n";
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
+    let (off, on) = (limits.configured("off"), limits.limiter("on", Quota::per_minute(5)));
+    assert_eq!(off.available_permits().await.unwrap(), u64::MAX);
+    assert_eq!(off.try_acquire(3).await.unwrap().remaining(), u64::MAX);
+    assert_eq!(off.peek(3).await.unwrap().remaining(), u64::MAX);
+    let both = off.and(on);
+    assert_eq!(both.available_permits().await.unwrap(), 5);
+    let permit = both.try_acquire(2).await.unwrap();
+    assert_eq!((permit.limiter(), permit.remaining()), ("on", 3));
+}

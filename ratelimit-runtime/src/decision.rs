@@ -56,7 +56,8 @@ impl Decision {
     }
 
     /// Returns the permits left after this decision; of several limits, the fewest. If nothing was
-    /// counted, because the request was for 0 permits or `on_store_error` admitted it, it is the rate.
+    /// counted, because the request was for 0 permits or `on_store_error` admitted it, it is the rate; of a disabled
+    /// limiter, [`u64::MAX`].
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining

@@ -558,3 +558,16 @@ async fn a_body_that_streams_is_within_the_limits_of_the_layer() {
     assert_eq!(text(answer).await, "found found ");
     assert!(limits.scope(find(8)).await.is_err(), "each frame was counted");
 }
+
+#[tokio::test]
+async fn a_disabled_limit_hides_no_other() {
+    let (limits, _) = by_file("limiters:\n  off: { enabled: false }\n").await;
+    let limit = Limit::new("off", quota(1, MINUTE))
+        .and(Limit::new("on", quota(5, MINUTE)))
+        .headers(Headers::XRateLimit)
+        .limits(&limits);
+    let answer = send(&limit, request()).await;
+    assert_eq!(header(&answer, "x-ratelimit-remaining").as_deref(), Some("4"));
+    let decision = answer.extensions().get::<Decision>().unwrap();
+    assert_eq!((decision.limiter(), decision.remaining()), ("on", 4));
+}

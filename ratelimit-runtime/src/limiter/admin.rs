@@ -37,6 +37,9 @@ pub(super) fn both<T>(
 impl Core {
     /// Returns the permits available under every limit, or from all shards together.
     pub(crate) async fn available(self: &Arc<Self>, limits: &Services) -> Result<u64, StoreError> {
+        if self.is_disabled(limits) {
+            return Ok(u64::MAX);
+        }
         let split = self.is_split(limits);
         let mut free = if split { 0 } else { u64::MAX };
         for core in self.limiters(limits) {
@@ -292,8 +295,12 @@ impl Core {
     /// Returns the active quotas, as far as this process knows; a disabled limiter has none.
     pub(crate) fn quotas(&self, limits: &Services) -> Option<Vec<Quota>> {
         let known = self.known_of_all(limits).ok()?;
-        let is_off = self.numbers(limits).is_ok_and(|numbers| !numbers.effective.set.enabled());
+        let is_off = self.is_disabled(limits);
         Some(known.iter().filter(|_| !is_off).map(Config::quota).collect())
+    }
+
+    fn is_disabled(&self, limits: &Services) -> bool {
+        self.numbers(limits).is_ok_and(|numbers| !numbers.effective.set.enabled())
     }
 
     /// Returns the active configurations of all limits, as far as this process knows.

@@ -239,7 +239,8 @@ impl Limiter {
         (!all.is_empty()).then(|| Quotas::stored(all))
     }
 
-    /// Returns the permits that are free now; of several limits, the fewest. Nothing is taken or written.
+    /// Returns the permits that are free now; of several limits, the fewest. Nothing is taken or written. A disabled
+    /// limiter admits every call, so it has [`u64::MAX`].
     ///
     /// # Errors
     ///

@@ -80,6 +80,7 @@ impl Core {
         if !numbers.effective.set.enabled() {
             return Ok(Ready::Decided(Decision {
                 quota: None,
+                remaining: u64::MAX,
                 parts: None,
                 ..self.unlimited(limits)
             }));
