@@ -2,6 +2,7 @@
 
 use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
+use syn::Type;
 
 use crate::args::Args;
 use crate::function::Function;
@@ -13,6 +14,7 @@ const OF_THE_RESULT: [&str; 3] = ["refund_on", "refund_if", "actual"];
 pub(super) fn check(args: &Args, function: &Function, problems: &mut Problems) {
     arguments_fit_together(args, problems);
     result_has_a_name(args, function, problems);
+    result_exists(args, function, problems);
     bound_name_is_new(args, function, problems);
 }
 
@@ -52,6 +54,24 @@ fn result_has_a_name(args: &Args, function: &Function, problems: &mut Problems) 
             ),
         );
         problems.at(argument.span(), format!("`{argument}` is set here"));
+    }
+}
+
+/// A function that never returns has no result to read, and no other function can return one in its place. The type `!` can
+/// only be written as a return type, so rustc would report our code.
+fn result_exists(args: &Args, function: &Function, problems: &mut Problems) {
+    let Some(output @ Type::Never(_)) = function.output() else { return };
+    for argument in OF_THE_RESULT.iter().filter_map(|name| args.name_of(name)) {
+        problems.at(
+            argument.span(),
+            format!("`{argument}` is never used, because this function never returns; remove it"),
+        );
+    }
+    if args.fallback.name().is_some() {
+        problems.on(
+            output,
+            "`fallback` cannot return a `!`; write `-> std::convert::Infallible`, or remove `fallback`",
+        );
     }
 }
 
