@@ -5,7 +5,7 @@ use std::{
     future::{pending, poll_fn},
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     task::{Context, Poll},
@@ -353,6 +353,30 @@ async fn an_entry_of_the_limits_file_may_be_a_layers() {
     for expected in [200, 200, 429] {
         assert_eq!(status(&finds, request()).await, expected, "the file's rate");
     }
+}
+
+/// A limit that is off by mistake has no other sign.
+#[tokio::test]
+async fn an_entry_that_turns_a_layer_off_is_reported() {
+    let layers =
+        ["quiet:{ip}", "tried:{ip}", "loud:{ip}"].map(|key| Limit::new(key, quota(1, MINUTE)));
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&events);
+    let yaml = "limiters:\n  \"quiet:{ip}\": { enabled: false }\n  \"tried:{ip}\": { shadow: true }\n  \
+                \"loud:{ip}\":\n    rate: 1\n    overrides: [{ key: \"loud:192.0.2.1\", enabled: false }]\n";
+    let builder = Limits::builder().memory().limits_yaml(yaml);
+    let builder = builder.on_event(move |event| seen.lock().unwrap().push(event.to_string()));
+    builder.build().await.unwrap();
+    drop(layers);
+    events.lock().unwrap().sort();
+    assert_eq!(
+        *events.lock().unwrap(),
+        [
+            "rate limit `loud:{ip}` is disabled",
+            "rate limit `quiet:{ip}` is disabled",
+            "rate limit `tried:{ip}` is in shadow mode and is not enforced",
+        ]
+    );
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ mod conflicts;
 mod overlap;
 mod several;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, iter};
 
 use ratelimit_spec::{
     LimiterEntry, Merged, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, nearest,
@@ -71,6 +71,9 @@ fn check(
     }
     overlap::check(by_key, problems);
     if let Some(file) = file {
+        let layers = annotation::layers();
+        let unannotated = layers.iter().filter(|key| !by_key.contains_key(key.as_str()));
+        warnings.extend(unannotated.filter_map(|key| unenforced(file, key)));
         unmatched(file, by_key, problems, &mut warnings);
         conflicts::unannotated(file, global, |key| by_key.contains_key(key), problems);
     }
@@ -134,7 +137,7 @@ fn limiter(
     let annotations: Vec<Settings> = sites.iter().map(|site| site.settings()).collect();
     let declared: Vec<Settings> = sites.iter().map(|site| site.declared_settings()).collect();
     let variants = entry.map_or(0, |entry| entry.overrides.len());
-    for variant in std::iter::once(None).chain((0..variants).map(Some)) {
+    for variant in iter::once(None).chain((0..variants).map(Some)) {
         let mut layers = Layers::new();
         if let (Some(entry), Some(n)) = (entry, variant) {
             layers.push((Source::Override, &entry.overrides[n].settings));
@@ -281,6 +284,24 @@ fn unusable_by_layer(file: &LoadedFile, entry: &LimiterEntry) -> Option<Problem>
     );
     let at = file.place_of(key, Some("refund_on"));
     (word != RefundOn::Never).then(|| refused(at, key, "refund_on", message))
+}
+
+/// Returns the event about a layer that the file disables, for some keys at least, or puts in shadow mode.
+fn unenforced(file: &LoadedFile, key: &str) -> Option<Event> {
+    let entry = file.limits.limiter(key);
+    let is_disabled = |own: Option<&Settings>| {
+        let settings = own.into_iter().chain(entry.map(|entry| &entry.settings));
+        let mut settings = settings.chain([&file.limits.default]);
+        settings.find_map(|settings| settings.enabled) == Some(false)
+    };
+    let overrides = entry.into_iter().flat_map(|entry| &entry.overrides);
+    let mut variants = iter::once(None).chain(overrides.map(|own| Some(&own.settings)));
+    if variants.any(is_disabled) {
+        return Some(Event::Disabled { limiter: key.into() });
+    }
+    // What code sets takes precedence over the rest of the file.
+    let is_shadow = entry.is_some_and(|entry| entry.settings.shadow == Some(true));
+    is_shadow.then(|| Event::ShadowMode { limiter: key.into() })
 }
 
 /// Reports entries that match no compiled limiter: a name similar to one is a mistake, any other
