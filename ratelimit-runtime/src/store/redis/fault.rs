@@ -125,6 +125,18 @@ pub(super) fn store_error(error: RedisError) -> StoreError {
     }
 }
 
+/// Converts the error of a connection to which sentinels led: a refused login may be the one at the sentinels.
+pub(super) fn error_by_sentinels(error: RedisError) -> StoreError {
+    let known = store_error(error.clone());
+    let text = known.to_string();
+    let of_logins = ["WRONGPASS", "NOAUTH", "Password authentication failed"];
+    if !of_logins.iter().any(|mark| text.contains(mark)) {
+        return known;
+    }
+    let text = format!("{text}, or if a sentinel refuses the login, correct `sentinel_password`");
+    StoreError::misconfigured(text).caused_by(error)
+}
+
 /// Returns why a script could not decide a group, if that is its reply. The error concerns that group alone.
 pub(super) fn failed(value: &Value) -> Option<StoreError> {
     let Value::Array(items) = value else { return None };
@@ -189,10 +201,9 @@ fn with_hint(text: &str) -> String {
     } else if has("WRONGTYPE") {
         "; a key with this name holds other data, choose another `key_prefix`"
     } else if has("WRONGPASS") || has("Password authentication failed") {
-        "; correct the user or the password in the store URL, or `sentinel_password` if it is a sentinel that \
-         refuses it"
+        "; correct the user or the password in the store URL"
     } else if has("NOAUTH") {
-        "; add `user:password@` to the store URL, or `&sentinel_password=` if it is a sentinel that requires it"
+        "; add `user:password@` to the store URL"
     } else if has("READONLY") {
         "; if this is no failover, write the address of the master, or a `redis-sentinel://` address"
     } else if has("not found in sentinel") {

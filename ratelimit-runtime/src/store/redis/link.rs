@@ -22,7 +22,7 @@ use tokio::{sync::Notify, time::Instant};
 use super::{
     address::{Address, Topology},
     connect::{CONNECT_TIMEOUT, Certificates, connect, load},
-    fault::{Fault, NotDone, classify, store_error},
+    fault::{Fault, NotDone, classify, error_by_sentinels, store_error},
     gate::Gates,
     line::{Line, Live, Peer, ServerTime},
 };
@@ -157,7 +157,10 @@ impl Link {
                 Ok(live)
             }
             Err(error) => {
-                let error = store_error(error);
+                let error = match self.address.topology {
+                    Topology::Sentinel { .. } => error_by_sentinels(error),
+                    _ => store_error(error),
+                };
                 *last = Some((clock::instant(), error.clone()));
                 Err(error)
             }
