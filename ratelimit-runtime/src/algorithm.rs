@@ -27,8 +27,8 @@ mod warm_up;
 
 pub use self::{charge::Charged, config::Config, grant::Grant, penalty::Refused, ticket::Ticket};
 pub(crate) use self::{
-    config::near_limit, meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking,
-    spend::Spent, state::State,
+    meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking, spend::Spent,
+    state::State,
 };
 
 #[cfg(test)]

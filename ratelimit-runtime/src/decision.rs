@@ -49,7 +49,8 @@ impl Decision {
     /// strictest: the exceeded one with the longest wait, or on a grant the one with the smallest share left.
     ///
     /// It is the store's quota, which may differ from the one that this process is configured with: see
-    /// the chapter on [reconciliation](crate::guide::reconciliation).
+    /// the chapter on [reconciliation](crate::guide::reconciliation). While the store is unavailable, it is still the
+    /// quota of all processes, though the other values are those of this process's share.
     #[must_use]
     pub fn quota(&self) -> Option<Quota> {
         self.quota

@@ -1,5 +1,7 @@
 //! Redis gone and back.
 
+use ratelimit_runtime::web;
+
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -41,6 +43,31 @@ async fn all_limits_hold_locally_while_redis_is_away() {
         after = asked(&limiter).await;
     }
     assert_eq!(after, Ok(3), "an empty server knows of the outage alone");
+}
+
+/// What a process counts itself is its share, but its limits are still those of all processes: clients know them by
+/// their numbers.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_have_their_own_quotas_while_a_share_is_counted() {
+    let builder = Limits::builder().redis("redis://127.0.0.1:1/").no_limits_file().instances(3);
+    let limits = builder.build().await.unwrap();
+    let (short, long) = (quota(10, MINUTE), quota(20, HOUR));
+    let limiter = limits.limiter("x", both(short, long));
+    let decision = limiter.try_acquire(3).await.unwrap();
+    assert!(decision.is_degraded());
+    assert_eq!((decision.quota(), decision.remaining()), (Some(short), 0));
+    let parts: Vec<_> = decision.parts().iter().map(|part| part.quota().unwrap()).collect();
+    assert_eq!(parts, [short, long]);
+    let rejection = limiter.try_acquire(1).await.unwrap_err();
+    assert_eq!(rejection.violated(), [short]);
+    let answer = web::response(&rejection, web::Headers::Ietf);
+    let policies = r#""x: 10 per 1m";q=10;w=60, "x: 20 per 1h";q=20;w=3600"#;
+    assert_eq!(answer.headers()["ratelimit-policy"], policies);
+    assert!(answer.body().contains(r#""violated-policies":["x: 10 per 1m"]"#), "{answer:?}");
+    let rare = limits.limiter("rare", quota(1, MINUTE));
+    assert_eq!(rare.try_acquire(1).await.unwrap().quota(), Some(quota(1, MINUTE)));
+    assert_eq!(rare.try_acquire(1).await.unwrap_err().violated(), [quota(1, MINUTE)]);
+    assert_eq!(rare.peek(1).await.unwrap_err().violated(), [quota(1, MINUTE)]);
 }
 
 /// Applies an operation to a limiter with a limit that the user may not use, and to one that it may.

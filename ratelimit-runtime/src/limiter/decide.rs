@@ -24,7 +24,7 @@ use super::{
     per_process::{self, count, counted_here},
     permit::Permit,
     plan::{Asked, Claim},
-    replies::{Each, Replies, combined},
+    replies::{Each, Replies},
     services::Services,
     taken::{Answer, Held, Source, Taken},
 };
@@ -386,7 +386,7 @@ fn outcome(
                 continue;
             }
         };
-        let heard = combined(&replies.each);
+        let heard = asked.core.heard(asked.rule, &replies.each, replies.degraded);
         match heard.reply.outcome {
             Outcome::Granted => granted.push(Granted {
                 decision: asked.core.decision(&heard, replies.degraded),

@@ -13,7 +13,7 @@ use crate::{
     limiter::{
         core::{Core, Numbers, Rule},
         plan::Part,
-        replies::{bit, decision_of, parts_of},
+        replies::{bit, combined, decision_of, parts_of},
         services::Services,
     },
     settings::Unresolved,
@@ -137,6 +137,17 @@ impl Core {
         let known = self.in_force().map_or(0, |config| config.capacity());
         let most = numbers.config.capacity().max(known);
         rule.shards().map_or(most, |shards| most / shards.len() as u64)
+    }
+
+    /// Combines the replies of all limits of the key. A process that counts its share itself is still limited by the
+    /// quotas of all processes.
+    pub(super) fn heard(&self, rule: &Rule, each: &[Reply], degraded: bool) -> Heard {
+        if !degraded {
+            return combined(each);
+        }
+        let whole = |(reply, part): (&Reply, Part<'_>)| Reply { config: part.in_force(), ..*reply };
+        let each: Vec<_> = each.iter().zip(self.each_part(rule)).map(whole).collect();
+        combined(&each)
     }
 
     /// Builds the decision on a request from the store's replies for all limits of the key.

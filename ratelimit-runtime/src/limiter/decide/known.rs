@@ -8,19 +8,22 @@ use ratelimit_spec::{Mode, Wait};
 use super::Granted;
 use crate::{
     Decision, Reason, Rejection, Settings,
-    algorithm::{Spent, near_limit},
+    algorithm::Spent,
+    clock::whole_ms,
     limiter::{
         Core,
         core::Rule,
         denials::Caller,
         looks::LOOK_EVERY_MS,
+        per_process::local_share,
         replies::decision_of,
         services::{ENDED, Services},
         taken::{Answer, Source},
     },
     settings::Family,
     store::{
-        AnyStore, Assertion, Heard, MemoryStore, Outcome, Rejects, Reply, Request, StateKeys, Whose,
+        AnyStore, Assertion, Config, Heard, MemoryStore, Outcome, Rejects, Reply, Request,
+        StateKeys, Whose,
     },
 };
 
@@ -255,8 +258,11 @@ impl Core {
         let decision = granted.map(|granted| &granted.decision);
         let is_near = decision.and_then(|decision| {
             let quota = decision.quota?;
-            let most = near_limit(quota.rule().saved(quota.rate()))?;
-            Some(decision.remaining <= most)
+            let whole = Config::new(quota.rate(), whole_ms(quota.per()), Mode::Overall);
+            let whole = whole.rule(quota.rule());
+            // What remains then is of this process's share.
+            let counted = if decision.degraded { local_share(limits, whole) } else { whole };
+            Some(counted.is_near_limit(decision.remaining))
         });
         self.family.count_admitted(is_near.unwrap_or(false));
     }

@@ -12,7 +12,6 @@ use crate::{
         core::{Core, Rule},
         per_process::{counted_here, local_share},
         plan::{Asked, Part},
-        replies::combined,
         services::Services,
     },
     store::{Charged, MemoryStore, Reply},
@@ -101,7 +100,7 @@ impl Core {
                 }
             });
         }
-        self.seen(&each, cost, false)
+        self.seen(rule, &each, (cost, false))
     }
 
     /// Returns whether a shared store had the permits a moment ago, so that it need not be asked for each rejected call.
@@ -117,8 +116,13 @@ impl Core {
         }
     }
 
-    fn seen(&self, each: &[Reply], permits: u32, degraded: bool) -> Result<Decision, Why> {
-        let heard = combined(each);
+    fn seen(
+        &self,
+        rule: &Rule,
+        each: &[Reply],
+        (permits, degraded): (u32, bool),
+    ) -> Result<Decision, Why> {
+        let heard = self.heard(rule, each, degraded);
         match heard.reply.outcome {
             Outcome::Granted => Ok(self.decision(&heard, degraded)),
             _ => Err(self.refused_by(&heard, permits, degraded)),
@@ -150,7 +154,7 @@ impl Core {
                     )
                 };
                 let each: Vec<_> = self.parts(rule).iter().map(look).collect();
-                self.seen(&each, permits, true)
+                self.seen(rule, &each, (permits, true))
             }
         }
     }
