@@ -55,6 +55,8 @@ pub enum Headers {
     /// seconds. `r` are the permits that remain, and `t` is the time in which there are no more,
     /// rounded up to seconds. A token bucket can have more permits left than its rate. A response has no
     /// `RateLimit` if nothing was counted: the request costs 0 permits, or more than the limit ever grants.
+    /// There is none while the store is unavailable either, because a process then knows only its own calls, nor for a
+    /// call that only shadow mode admitted.
     ///
     /// [draft]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/11/
     #[default]
