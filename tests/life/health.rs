@@ -50,6 +50,17 @@ async fn an_outage_shows_without_any_call() {
     eventually("and its end", 3 * SECOND, || limits.health().is_ok());
 }
 
+/// The heartbeat had no connection yet, and that of calls seemed to be open.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_hangs_before_the_first_heartbeat_shows_without_any_call() {
+    let server = RedisServer::start();
+    let limits = limits(&server, "").await;
+    server.stop();
+    eventually("the outage", 20 * SECOND, || limits.health().store.is_err());
+    server.cont();
+    eventually("and its end", 5 * SECOND, || limits.health().is_ok());
+}
+
 /// The heartbeat has a connection of its own, which the server refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_accepts_no_further_connection_decides_calls_of_those_it_has() {

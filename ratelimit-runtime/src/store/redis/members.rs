@@ -28,8 +28,8 @@ impl RedisStore {
                 .excuse()
                 .unwrap_or_else(|| StoreError::timeout("redis: no reply to a heartbeat")),
         };
-        // A server that accepts no further connection may still serve those that calls have.
-        let unreached = error.kind() != StoreErrorKind::Misconfigured && !attempt.was_connected();
+        // A server that refuses further connections may still serve those that calls have; one that hangs does not.
+        let unreached = error.kind() == StoreErrorKind::Unavailable && !attempt.was_connected();
         if attempt.concerns_all(&error) && !(unreached && self.link.is_connected(&keys)) {
             self.link.close(&keys, error.clone());
         }
