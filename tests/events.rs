@@ -4,11 +4,11 @@
 use std::{
     io,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ratelimit_runtime::{Event, Limits, LimitsBuilder, Mode, Quota, Reason, Settings};
-use tests::{eventually, redis_server::RedisServer};
+use tests::{eventually, limits_file::LimitsFile, redis_server::RedisServer};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::format::FmtSpan;
 
@@ -218,4 +218,37 @@ async fn a_configuration_that_differs_in_its_mode_says_so() {
     }
     let change = "usage was reset: 9 per 1h to 9 per 1h, mode per_client to overall";
     assert_eq!(log.of(change), (1, 1), "{log:?}");
+}
+
+/// The first panic at an outage ended the search for the server, and the first at a reload the watch of the file.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_callback_that_panics_ends_nothing_else() {
+    let server = RedisServer::start();
+    let text = |rate: u64| format!("default: {{ rate: {rate}, per: 1h }}\n");
+    let file = LimitsFile::new(&text(1));
+    let seen = Log::default();
+    let log = seen.clone();
+    let limits = Limits::builder().redis(server.url()).limits_file(file.path());
+    let limits = limits.watch(Duration::from_millis(20)).on_event(move |event| {
+        log.0.lock().unwrap().push((event.to_string(), 1));
+        panic!("{event}");
+    });
+    let limits = limits.build().await.unwrap();
+    for rate in 2..4 {
+        file.write(&text(rate));
+        let reloaded = || seen.of("reloaded").1 >= rate - 1;
+        eventually("the file is read", 5 * SECOND, reloaded);
+    }
+    let limiter = limits.configured("x");
+    limiter.acquire(1).await.unwrap();
+    server.stop();
+    let begun = Instant::now();
+    while limits.health().is_ok() {
+        assert!(begun.elapsed() < 5 * SECOND, "calls take no reply");
+        let limiter = limiter.clone();
+        let call = tokio::spawn(async move { limiter.try_acquire(1).await.map(drop) });
+        let _ = call.await.expect("the panic is not the caller's");
+    }
+    server.cont();
+    eventually("the server is found again", 6 * SECOND, || limits.health().is_ok());
 }

@@ -4,7 +4,12 @@ mod bounded;
 mod spans;
 mod text;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    panic::{self, AssertUnwindSafe},
+    sync::Arc,
+    time::Duration,
+};
 
 use self::bounded::Bounded;
 pub(crate) use self::bounded::Occurrences;
@@ -305,7 +310,13 @@ impl Events {
 }
 
 impl Shared {
+    /// Passes an event to its receivers. One that panics ends neither the call nor the task in which the event occurs;
+    /// the program's panic hook reports it.
     fn publish(&self, event: &Event) {
+        let _ = panic::catch_unwind(AssertUnwindSafe(|| self.pass(event)));
+    }
+
+    fn pass(&self, event: &Event) {
         #[cfg(feature = "tracing")]
         {
             let limiter = event.limiter().map(|limiter| &**limiter);

@@ -210,7 +210,8 @@ impl LimitsBuilder {
         self
     }
 
-    /// Calls this with every [`Event`], on the thread on which the event occurs. It must not block.
+    /// Calls this with every [`Event`], on the thread on which the event occurs. It must not block. If it panics, as
+    /// `println!` does once the output is closed, the event is lost, and nothing else.
     ///
     /// # Examples
     ///
