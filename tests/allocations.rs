@@ -15,6 +15,12 @@ use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit, web:
 use tests::redis_server::RedisServer;
 use tower::{Layer, ServiceExt, service_fn};
 
+#[rate_limit(key = "ended:{id}", rate = 1000, per = "1h", wait = "none")]
+async fn ended(id: u64) -> Result<(), Rejection> {
+    let _ = id;
+    Ok(())
+}
+
 #[rate_limit(key = "static", rate = 1000, per = "1h", wait = "none")]
 async fn fixed() -> Result<(), Rejection> {
     Ok(())
@@ -189,6 +195,32 @@ fn a_key_in_redis_takes_few_bytes_of_the_process() {
     let each = used.bytes_current / i64::try_from(KEYS).unwrap();
     println!("{each} bytes of the process for each key in Redis that was used once");
     assert!(each <= MOST_BYTES, "{each} bytes");
+}
+
+/// Their annotated functions kept them: those of the first limits, and those of the last.
+#[test]
+fn limits_that_have_ended_leave_no_keys() {
+    const KEYS: u64 = 2_000;
+    let server = RedisServer::start();
+    let use_up = |keys: u64| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for _ in 0..3 {
+            let limits = Limits::builder().redis(server.url()).no_limits_file();
+            let limits = limits.deadline(Duration::from_secs(2));
+            let limits = runtime.block_on(limits.build()).unwrap();
+            runtime.block_on(limits.scope(async {
+                for id in 0..keys {
+                    ended(id).await.unwrap();
+                }
+            }));
+        }
+    };
+    use_up(1);
+    // What another thread frees counts as left: each time the same.
+    let of_one = measure(|| use_up(1)).bytes_current;
+    let left = measure(|| use_up(KEYS)).bytes_current - of_one;
+    println!("{left} bytes of {KEYS} keys");
+    assert!(left < i64::try_from(50 * KEYS).unwrap(), "{left} bytes");
 }
 
 /// The most memory that a key may take which is remembered and idle.

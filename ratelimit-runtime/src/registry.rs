@@ -171,6 +171,14 @@ impl Registry {
     }
 }
 
+impl Drop for Registry {
+    /// An annotated function keeps the limits that it was called under first and last, even if they have ended, but
+    /// not all their limiters.
+    fn drop(&mut self) {
+        self.cores.clear();
+    }
+}
+
 impl Declared {
     /// Returns whether the key is annotated, or the key or one of its limiters is in use.
     fn is_used(self: &Arc<Self>) -> bool {

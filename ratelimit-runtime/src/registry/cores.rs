@@ -5,6 +5,7 @@
 
 use std::{
     hash::{BuildHasher, RandomState},
+    mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -121,6 +122,14 @@ impl Cores {
         let len = shard.known.len();
         if shard.known.capacity() > 4 * len {
             shard.known.shrink_to(2 * len, rehash);
+        }
+    }
+
+    /// Evicts all limiters.
+    pub(super) fn clear(&self) {
+        for shard in &self.shards {
+            let evicted = mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(evicted);
         }
     }
 
