@@ -208,6 +208,30 @@ async fn a_server_that_hangs_delays_it_no_longer_than_a_decision() {
     server.cont();
 }
 
+/// Callers of a bucket have reservations, which are given back first; that took until the engine had ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn waiting_calls_are_rejected_although_the_server_hangs() {
+    let server = RedisServer::start();
+    let bucket = quota(1, HOUR).token_bucket(1).unwrap();
+    let mut all = Vec::new();
+    for rule in [bucket, quota(1, HOUR).leaky_bucket().unwrap(), quota(1, HOUR)] {
+        let limits = limits(&server, "").await;
+        let limiter = limits.limiter(&rule.to_string(), rule);
+        limiter.acquire(1).await.unwrap();
+        let callers = waiting(&limiter, 20).await;
+        all.push((limits, callers));
+    }
+    server.stop();
+    for (limits, callers) in all {
+        limits.shutdown().await;
+        let answers = tokio::time::timeout(5 * SECOND, callers.join_all()).await;
+        for answer in answers.expect("each call has its answer") {
+            assert_eq!(answer.unwrap_err().reason(), Reason::StoreUnavailable);
+        }
+    }
+    server.cont();
+}
+
 #[tokio::test(start_paused = true)]
 async fn time_that_stands_still_does_not_delay_it() {
     let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();

@@ -1,7 +1,7 @@
 //! What a wait outside the limiter needs: that of a request for the end of a pause.
 
 use super::Limiter;
-use crate::{Clock, Reason, Rejection, StoreError};
+use crate::{Clock, Reason, Rejection};
 
 impl Limiter {
     /// Returns a text that only handles of the same limiter have; of combined limiters, those of the same ones in any
@@ -26,6 +26,6 @@ impl Limiter {
     /// Waits until the limits are shut down, and returns the rejection of a call that waits then.
     pub(crate) async fn shut_down(&self) -> Rejection {
         self.limits.ended().await;
-        self.rejection(Reason::StoreUnavailable).with_source(&StoreError::shut_down())
+        self.core.ended()
     }
 }

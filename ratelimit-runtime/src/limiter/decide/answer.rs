@@ -89,9 +89,7 @@ impl Core {
             return Ok(Ready::Decided(self.unlimited(limits)));
         }
         if limits.is_shut_down() {
-            return Err(self
-                .rejection(Reason::StoreUnavailable)
-                .with_source(&StoreError::shut_down()));
+            return Err(self.ended());
         }
         let itself = Part { core: self, rule, numbers };
         let short = if permits > self.most_at_once(rule, numbers) && !numbers.follow {
@@ -351,6 +349,11 @@ impl Core {
             degraded: reason == Reason::StoreUnavailable,
             ..unlimited
         })
+    }
+
+    /// Builds the rejection of a call after the limits were shut down.
+    pub(in crate::limiter) fn ended(&self) -> Rejection {
+        self.rejection(Reason::StoreUnavailable).with_source(&StoreError::shut_down())
     }
 
     /// Admits a call without counting it.

@@ -158,7 +158,24 @@ impl Drop for Driver {
         if self.working {
             waiting.line().answered(Due::default());
         }
+        if self.limits.is_shut_down() {
+            reject_all(&self.core, &self.limits);
+        }
         waiting.changed.notify_waiters();
+    }
+}
+
+/// Rejects all callers of a queue that no driver continues: the engine has ended while its server did not reply.
+fn reject_all(core: &Arc<Core>, limits: &Services) {
+    let now = limits.clock.now_ms();
+    let head = || {
+        core.queue.change(|line| {
+            let number = line.head()?.number;
+            line.leave(number, now)
+        })
+    };
+    while let Some(place) = head() {
+        let _ = place.seat.answer(Err((place.seat.position(core), core.ended())), None);
     }
 }
 
