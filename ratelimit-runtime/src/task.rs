@@ -8,7 +8,7 @@ use std::{
     future::Future,
     pin::Pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, TryLockError,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Wake, Waker},
@@ -22,7 +22,12 @@ struct Task {
     future: Mutex<Option<Pin<Box<dyn Future<Output = ()> + Send>>>>,
     /// Whether its next step is already scheduled.
     is_woken: AtomicBool,
+    /// Whether the runtime has ended, so that no step follows.
+    is_over: AtomicBool,
 }
+
+/// The next step of a task. If the runtime drops it, the task is over.
+struct Step(Option<Arc<Task>>);
 
 /// Runs the first step of a future here, and the others in tasks of this runtime.
 pub(crate) fn begin(runtime: &Handle, future: impl Future<Output = ()> + Send + 'static) {
@@ -30,6 +35,7 @@ pub(crate) fn begin(runtime: &Handle, future: impl Future<Output = ()> + Send + 
         runtime: runtime.clone(),
         future: Mutex::new(Some(Box::pin(future))),
         is_woken: AtomicBool::new(false),
+        is_over: AtomicBool::new(false),
     };
     let _within = runtime.enter();
     Arc::new(task).step();
@@ -42,21 +48,50 @@ impl Task {
         let waker = Waker::from(Arc::clone(self));
         let mut future = self.future.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(polled) = &mut *future else { return };
-        if polled.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
-            // Values that the future held may start other tasks when they are dropped.
-            let done = future.take();
-            drop(future);
-            drop(done);
+        let is_done = polled.as_mut().poll(&mut Context::from_waker(&waker)).is_ready();
+        // Values that the future held may start other tasks when they are dropped.
+        let done = if is_done { future.take() } else { None };
+        drop(future);
+        drop(done);
+        if self.is_over.load(Ordering::SeqCst) {
+            self.end();
         }
+    }
+
+    /// Drops the future: it may hold the waker that keeps it, as that of a reply does.
+    fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let future = match self.future.try_lock() {
+            Ok(mut future) => future.take(),
+            Err(TryLockError::Poisoned(future)) => future.into_inner().take(),
+            // The step that polls it now does the same afterwards.
+            Err(TryLockError::WouldBlock) => None,
+        };
+        drop(future);
     }
 }
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
         if !self.is_woken.swap(true, Ordering::AcqRel) {
-            let runtime = self.runtime.clone();
-            // If the runtime has ended, the task is dropped, and the future with its last waker.
-            runtime.spawn(async move { self.step() });
+            let (runtime, mut step) = (self.runtime.clone(), Step(Some(self)));
+            runtime.spawn(async move { step.take() });
+        }
+    }
+}
+
+impl Step {
+    fn take(&mut self) {
+        if let Some(task) = self.0.take() {
+            task.step();
+        }
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.take() {
+            task.end();
         }
     }
 }
@@ -93,5 +128,23 @@ mod tests {
         });
         drop(runtime);
         assert!(dropped.blocking_recv().is_err());
+    }
+
+    /// The future holds the channel, which holds its waker.
+    #[test]
+    fn it_ends_with_a_runtime_that_owes_it_a_reply() {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let (held, mut dropped) = oneshot::channel::<()>();
+        begin(runtime.handle(), async move {
+            let (reply, replied) = oneshot::channel::<()>();
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(3600)).await;
+                drop(reply);
+            });
+            let _ = replied.await;
+            drop(held);
+        });
+        drop(runtime);
+        assert_eq!(dropped.try_recv(), Err(oneshot::error::TryRecvError::Closed));
     }
 }
