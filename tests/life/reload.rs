@@ -11,7 +11,7 @@ use std::{
 };
 
 use ratelimit_runtime::{
-    Event, Limits, Reason,
+    Algorithm, Event, Limits, Permit, Reason,
     report::{Reconciled, Report},
 };
 use tests::{limits_file::LimitsFile, redis_server::RedisServer};
@@ -229,4 +229,60 @@ async fn what_was_counted_is_reported_after_a_limiter_was_disabled_or_removed() 
     );
     assert_eq!(text("gone"), format!("gone\n  no quota\n  {COUNTS}\n  reconciled: created 1"));
     assert_eq!(text("idle"), "idle\n  off (limits file)", "nothing was counted");
+}
+
+/// A preview writes nothing, so it has to know what the first call makes of the stored configuration.
+#[tokio::test]
+async fn after_a_reload_a_preview_judges_as_the_first_call_will() {
+    const ALGORITHMS: [&str; 4] =
+        ["sliding_window", "token_bucket", "fixed_window", "leaky_bucket"];
+    let redis = RedisServer::start();
+    let pairs = || ALGORITHMS.iter().flat_map(|from| ALGORITHMS.map(|to| (*from, to)));
+    for (url, mode) in [
+        (None, "overall"),
+        (None, "per_client"),
+        (Some(redis.url()), "overall"),
+        (Some(redis.url()), "per_client"),
+    ] {
+        for (from, to) in pairs() {
+            // The last is older than what is stored.
+            for (drift, revision) in [("reset", 2), ("carry", 2), ("reset", 0)] {
+                for rates in [[8, 279], [8, 5]] {
+                    let name = format!("{mode}-{from}-{to}-{drift}-{revision}-{}", rates[1]);
+                    let text = |revision, algorithm, rate| {
+                        format!(
+                            "revision: {revision}\ndefault: {{ mode: {mode}, on_drift: {drift} }}\nlimiters:\n  \
+                             {name}: {{ algorithm: {algorithm}, rate: {rate}, per: 366d }}\n"
+                        )
+                    };
+                    let file = LimitsFile::new(&text(1, from, rates[0]));
+                    let builder = Limits::builder().limits_file(file.path()).deadline(DEADLINE);
+                    let builder = match &url {
+                        Some(url) => builder.redis(url.clone()),
+                        None => builder.memory(),
+                    };
+                    let limits = builder.build().await.unwrap();
+                    let limiter = limits.configured(name.as_str());
+                    while limiter.try_acquire(1).await.is_ok() {}
+                    file.write(&text(revision, to, rates[1]));
+                    limits.reload().unwrap();
+                    let looks = [limiter.peek(1).await, limiter.peek(1).await];
+                    let free = limiter.available_permits().await.unwrap();
+                    let call = limiter.try_acquire(1).await;
+                    for look in looks {
+                        assert_eq!(look.is_ok(), call.is_ok(), "{name}: {look:?}, {call:?}");
+                    }
+                    // After a leaky bucket's slot, none is free.
+                    let leaky = |permit: &Permit| {
+                        permit.quota().unwrap().algorithm() == Algorithm::LeakyBucket
+                    };
+                    match call {
+                        Ok(permit) if leaky(&permit) => assert!(free > 0, "{name}"),
+                        Ok(permit) => assert_eq!(free, permit.remaining() + 1, "{name}"),
+                        Err(_) => assert_eq!(free, 0, "{name}"),
+                    }
+                }
+            }
+        }
+    }
 }

@@ -5,11 +5,17 @@ use std::{ops::BitOr, sync::Arc, time::Duration};
 
 use ratelimit_spec::Mode;
 
-use super::{Core, per_process::counted_here, services::Services, share::together};
+use super::{
+    Core,
+    per_process::{counted_here, look_here},
+    plan::Part,
+    services::Services,
+    share::together,
+};
 use crate::{
     Quota, Quotas, Rejection, StoreError,
     clock::expiry_ms,
-    store::{Config, Expiry, KeepState, Outcome, Request, StoredConfig, WriteWhen},
+    store::{Assertion, Config, Expiry, KeepState, Outcome, Request, StoredConfig, WriteWhen},
 };
 
 /// A deliberate change of a limiter's configuration.
@@ -51,15 +57,17 @@ impl Core {
 
     async fn available_here(&self, limits: &Services) -> Result<u64, StoreError> {
         let rule = self.rule(limits);
-        let request = Request::new(&self.keys, self.configured(limits), limits.current().since)
-            .penalty(rule.penalty().filter(|_| !self.is_further))
-            .in_force(self.in_force().and_then(|config| config.calendar()));
-        let reply = limits.store.peek(&request, 1).await?;
-        let config = match reply.outcome {
-            Outcome::PerClient => reply.config,
-            _ => return Ok(reply.remaining),
+        let request = match &rule.numbers {
+            Ok(numbers) => Part { core: self, rule: &rule, numbers }.request(limits),
+            // Only the store may have a configuration.
+            Err(_) => Request::new(&self.keys, self.configured(limits), rule.since)
+                .assertion(Assertion::Follow { first: true }),
         };
-        Ok(limits.per_client.look(&self.keys, counted_here(config), 1).remaining)
+        let reply = limits.store.peek(&request, 1).await?;
+        Ok(match reply.outcome {
+            Outcome::PerClient => look_here(limits, self, &reply, 1).remaining,
+            _ => reply.remaining,
+        })
     }
 
     /// Releases the oldest permits of all limits; returns the most that any limit released.

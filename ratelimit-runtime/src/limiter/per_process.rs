@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Reason, Rejection, clock,
-    store::{Assertion, Config, MemoryStore},
+    store::{Assertion, Config, MemoryStore, Reconciled, Reply},
 };
 
 /// Takes permits in this process, from all limiters or from none, and refreshes their stored
@@ -112,6 +112,15 @@ impl Part<'_> {
             }
             Err(_) => false,
         }
+    }
+}
+
+/// Returns what this process would reply to a request, if the store replied that each process counts.
+pub(super) fn look_here(limits: &Services, core: &Core, told: &Reply, permits: u32) -> Reply {
+    let config = counted_here(told.config);
+    match told.reconciled {
+        Some(Reconciled::Reset) => limits.per_client.look_at_new(config, permits),
+        _ => limits.per_client.look(&core.keys, config, permits),
     }
 }
 

@@ -5,6 +5,7 @@ mod allotment;
 mod cell;
 mod configs;
 mod group;
+mod look;
 mod name;
 mod penalties;
 mod reply;
@@ -31,8 +32,8 @@ pub(crate) use self::{
     terms::{Lease, Rejects, Terms, Whose},
 };
 use super::{
-    Assertion, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Refused, Reply,
-    Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
+    Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Refused, Reply, Request,
+    Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::{
     Clock, StoreError,
@@ -214,24 +215,6 @@ impl MemoryStore {
         })
     }
 
-    fn peek_now(&self, request: &Request<'_>, cost: u32) -> Reply {
-        let blocked_for = self.blocked_for(request);
-        self.view(request.keys, |state, now| {
-            let stored = state.and_then(|state| state.stored.as_ref());
-            if matches!(request.assertion, Assertion::Follow { .. }) && stored.is_none() {
-                return Reply::unknown(now);
-            }
-            let config = stored.map_or(request.config, |stored| *stored.config());
-            let reply = look(state, config, cost, blocked_for.is_some(), now);
-            reply.blocked(blocked_for, reply.retry_after_ms)
-        })
-    }
-
-    /// Returns the reply to a request under a configuration that is reconciled elsewhere, without counting.
-    pub(crate) fn look(&self, keys: &StateKeys, config: Config, permits: u32) -> Reply {
-        self.view(keys, |state, now| look(state, config, permits, false, now))
-    }
-
     /// Returns a copy of a limiter's usage.
     pub(crate) fn copy(&self, keys: &StateKeys) -> algorithm::State {
         self.view(keys, |state, _| state.map(|state| state.used.clone()).unwrap_or_default())
@@ -276,13 +259,6 @@ impl MemoryStore {
             state.withdraw();
         });
     }
-}
-
-fn look(state: Option<&State>, config: Config, permits: u32, blocked: bool, now: u64) -> Reply {
-    let empty = algorithm::State::default();
-    let used = state.map_or(&empty, |state| &state.used);
-    let peek = if blocked { algorithm::State::peek_blocked } else { algorithm::State::peek };
-    Reply::decided(permits, config, now, |permits| peek(used, &config, permits, now))
 }
 
 impl Store for MemoryStore {

@@ -10,7 +10,7 @@ use crate::{
     limiter::{
         admin::both,
         core::{Core, Rule},
-        per_process::{counted_here, local_share},
+        per_process::{counted_here, local_share, look_here},
         plan::{Asked, Part},
         services::Services,
     },
@@ -84,11 +84,15 @@ impl Core {
             limits.per_client.look(&part.core.keys, counted_here(config), cost)
         };
         for part in &parts {
-            each.push(if here && part.core.in_force().is_some() {
+            // The store has yet to compare a configuration that was not announced.
+            let known = part.core.in_force().is_some() && part.core.is_stated(part.rule);
+            each.push(if here && known {
                 count(part, part.in_force())
             } else {
                 match limits.store.peek(&part.request(limits), cost).await {
-                    Ok(reply) if reply.outcome == Outcome::PerClient => count(part, reply.config),
+                    Ok(reply) if reply.outcome == Outcome::PerClient => {
+                        look_here(limits, part.core, &reply, cost)
+                    }
                     Ok(reply) => {
                         if limits.store.is_shared() {
                             part.core.hear_left(&reply, limits.clock.now_ms());

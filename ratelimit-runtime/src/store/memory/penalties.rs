@@ -7,10 +7,10 @@ use std::{
 
 use ratelimit_spec::Penalty;
 
-use super::{MemoryStore, look};
+use super::MemoryStore;
 use crate::{
     algorithm::{Refusals, Refused},
-    store::{Config, Outcome, Reply, Request, StateKeys, Sweep},
+    store::{Outcome, Reply, Request, StateKeys, Sweep},
 };
 
 /// Minimum number of limiters before those whose penalty is over are swept.
@@ -78,11 +78,6 @@ impl MemoryStore {
         let kept = known.by_name.get(request.keys.config())?;
         let left = kept.refusals.blocked_for(penalty, self.clock.now_ms());
         (left > 0).then_some(left)
-    }
-
-    /// Returns when the permits of a request that is blocked would be free.
-    pub(super) fn wait_blocked(&self, keys: &StateKeys, config: Config, cost: u32) -> u64 {
-        self.view(keys, |state, now| look(state, config, cost, true, now)).retry_after_ms
     }
 }
 

@@ -35,6 +35,12 @@ impl Default for State {
 }
 
 impl State {
+    /// Returns the same configuration and usage, without a lease.
+    pub(super) fn copy(&self) -> Self {
+        let Self { lease: _, expires_ms, used, stored } = self;
+        Self { lease: None, expires_ms: *expires_ms, used: used.clone(), stored: stored.clone() }
+    }
+
     /// Reconciles the configuration, and returns the active one and the outcome; `None` if there is none.
     pub(super) fn reconcile(
         &mut self,

@@ -35,11 +35,11 @@ end
 
 -- Returns the permits of the whole log that still count plus the debt, or nil if a member has an
 -- unsupported format. While something is owed, each window since a member paid as many. The log is read
--- in steps, and only for another rule, which keeps no log.
-local function used_of_log(debt, per, now)
+-- in steps, and only for another rule, which keeps no log. `log` replaces the stored one.
+local function used_of_log(debt, per, now, log)
   local used, rank, most = debt, 0, debt > 0 and LONGEST or 1
   repeat
-    local flat = redis.call('ZRANGE', KEYS[3], rank, rank + WALK - 1, 'WITHSCORES')
+    local flat = log or redis.call('ZRANGE', KEYS[3], rank, rank + WALK - 1, 'WITHSCORES')
     for i = 1, #flat, 2 do
       local permits = permits_of(flat[i])
       if not permits then return nil end
@@ -47,7 +47,7 @@ local function used_of_log(debt, per, now)
       used = used + permits * (1 - math.min(windows, most))
     end
     rank = rank + WALK
-  until #flat < WALK * 2
+  until log or #flat < WALK * 2
   return math.max(0, used)
 end
 

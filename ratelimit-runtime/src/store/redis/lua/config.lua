@@ -29,18 +29,40 @@ local function announce(own, stored, now)
 end
 
 -- At most one reset per window, for a configuration that is new to the key.
-local function may_reset(own, name, stored, now)
+local function may_reset(own, stored, now)
   local last = integer(redis.call('HGET', KEYS[1], 'reset'))
   local cool = not last or now < last or now - last >= math.max(stored.per, own.per)
-  return cool and not is_recent(name, stored, now)
+  return cool and not is_recent(name_of(numbers_of(own)), stored, now)
 end
 
--- Replaces the stored configuration with our own. Another mode counts elsewhere, so usage cannot be
--- carried over to it.
-local function take_over(own, stored, resets, now)
+-- Returns what reconciliation does with a complete stored configuration, and changes nothing: the
+-- outcome, and what it depends on. Another mode counts elsewhere, so usage cannot be carried over to it.
+local function judge(own, now, stored)
+  local numbers_stored, epoch = numbers_of(stored), read_epoch(stored.epoch)
+  local verdict = { event = NOTHING, epoch = epoch }
+  local same = numbers_stored == numbers_of(own)
+  if own.follows or (same and not own.asserting) then return verdict end
+
+  local change = change_of(stored, epoch, numbers_stored, own.asserting, now)
+  verdict.change, verdict.newer = change, is_newer(own, epoch, change, now)
+  -- Only a member knows whether the process that announced it is still alive.
+  local silent = epoch and not change and now - epoch.beat >= ABANDONED_AFTER
+  local abandoned = silent and (not own.member or not epoch.by or own.abandons == epoch.by)
+  if same then
+    verdict.event = UNCHANGED
+  elseif verdict.newer or abandoned then
+    local resets = verdict.newer and own.asserting and not change and own.on_drift == 'reset'
+    verdict.is_reset = resets and may_reset(own, stored, now)
+    verdict.event = (verdict.is_reset or own.mode ~= stored.mode) and RESET or CARRIED
+  else
+    verdict.event, verdict.announcer = FOLLOWED, silent and epoch.by
+  end
+  return verdict
+end
+
+-- Replaces the stored configuration with our own.
+local function take_over(own, stored, event, is_reset, now)
   local replaced, name = numbers_of(stored), name_of(numbers_of(own))
-  local is_reset = resets and own.on_drift == 'reset' and may_reset(own, name, stored, now)
-  local event = (is_reset or own.mode ~= stored.mode) and RESET or CARRIED
   own.replaced = replaced
   if event == RESET then
     forget_state(stored)
@@ -54,7 +76,7 @@ local function take_over(own, stored, resets, now)
   if stored.keep_alive > 0 and own.keep_alive == 0 then
     for i = 1, own.algorithm and 1 or 3 do redis.call('PERSIST', KEYS[i]) end
   end
-  return own, event
+  return own
 end
 
 -- Returns the active configuration, and what happened; no configuration if none is stored and the
@@ -64,37 +86,27 @@ local function reconcile(own, now, stored, whole)
     stored.keep_alive = own.follows and 0 or own.keep_alive
     redis.call('HSET', KEYS[1], 'keepAliveTime', decimal(stored.keep_alive))
   end
-  if own.follows then
-    return whole and stored or nil, NOTHING
-  end
   if not whole then
+    if own.follows then return nil, NOTHING end
     forget_counter()
     write_own(own, stored, now)
     return own, CREATED
   end
 
-  local numbers_stored, epoch = numbers_of(stored), read_epoch(stored.epoch)
-  local same = numbers_stored == numbers_of(own)
-  if same and not own.asserting then
+  local verdict = judge(own, now, stored)
+  local event, epoch, change = verdict.event, verdict.epoch, verdict.change
+  if change and change.is_new then record_change(change, epoch, stored, now) end
+  if event == RESET or event == CARRIED then
+    return take_over(own, stored, event, verdict.is_reset, now), event
+  elseif event == UNCHANGED then
+    if verdict.newer then announce(own, stored, now) end
+  elseif event == FOLLOWED then
+    stored.announcer = verdict.announcer
+  elseif not own.follows then
     stored.renews = not epoch or now - epoch.beat >= HEARTBEAT or now < epoch.beat
     if epoch and stored.renews then redis.call('HSET', KEYS[1], 'epoch', beaten(stored.epoch, now)) end
-    return stored, NOTHING
   end
-
-  local change = change_of(stored, epoch, numbers_stored, own.asserting, now)
-  local newer = is_newer(own, epoch, change, now)
-  if same then
-    if newer then announce(own, stored, now) end
-    return stored, UNCHANGED
-  end
-  -- Only a member knows whether the process that announced it is still alive.
-  local silent = epoch and not change and now - epoch.beat >= ABANDONED_AFTER
-  local abandoned = silent and (not own.member or not epoch.by or own.abandons == epoch.by)
-  if newer or abandoned then
-    return take_over(own, stored, newer and own.asserting and not change, now)
-  end
-  stored.announcer = silent and epoch.by
-  return stored, FOLLOWED
+  return stored, event
 end
 
 -- Reads our own configuration from the arguments; see each script's header.

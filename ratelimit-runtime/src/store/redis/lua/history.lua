@@ -78,17 +78,21 @@ local function date_change(made, held, numbers)
   redis.call('HSET', KEYS[1], 'changed', decimal(made) .. ':' .. decimal(held) .. ':' .. numbers)
 end
 
--- Returns the change from outside since the last announcement, if there was one; it is dated here if
--- it is not yet. A hash without an epoch is Java's own, and an announcing process replaces it.
+-- Returns the change from outside since the last announcement, if there was one; it has no date yet
+-- if it `is_new`. A hash without an epoch is Java's own, and an announcing process replaces it.
 local function change_of(stored, epoch, numbers_stored, asserting, now)
   local made, held, changed = string.match(stored.changed, '^(%d+):(%d+):(.+)$')
   if changed == numbers_stored then return { made = tonumber(made), held = tonumber(held) } end
   local name = name_of(numbers_stored)
   if epoch and epoch.name == name or (not epoch and asserting) then return nil end
-  local change = { made = now * 1000 + 999, held = 0 }
-  date_change(change.made, change.held, numbers_stored)
-  if epoch then remember(epoch.name, name, stored, now) end
-  return change
+  return { made = now * 1000 + 999, held = 0, is_new = true }
+end
+
+-- Dates a new change, and remembers the configuration that it replaced.
+local function record_change(change, epoch, stored, now)
+  local numbers = numbers_of(stored)
+  date_change(change.made, change.held, numbers)
+  if epoch then remember(epoch.name, name_of(numbers), stored, now) end
 end
 
 -- Returns whether our configuration is newer than the stored one.

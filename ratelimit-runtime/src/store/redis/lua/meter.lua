@@ -22,8 +22,8 @@ local function closed_meter()
 end
 
 -- Returns the meter of a limiter, and whether it found other usage than its own, which counts as if
--- taken now. Nil if the state has an unsupported format.
-local function read_meter(config, now)
+-- taken now. Nil if the state has an unsupported format. `log` replaces the stored one.
+local function read_meter(config, now, log)
   if config.algorithm and not ALGORITHMS[config.algorithm] then return nil end
   if config.rate == 0 then return closed_meter(), false end
   local text = config.state
@@ -49,7 +49,9 @@ local function read_meter(config, now)
   else
     used, found = config.debt, redis.call('GET', KEYS[2])
     if found and not tonumber(found) then return nil end
-    if redis.call('ZCARD', KEYS[3]) > 0 then used, found = used_of_log(used, config.per, now), true end
+    if log or redis.call('ZCARD', KEYS[3]) > 0 then
+      used, found = used_of_log(used, config.per, now, log), true
+    end
     if not used then return nil end
   end
   found = found or config.debt > 0

@@ -2,14 +2,21 @@
 --
 -- KEYS[1..3]  hash, counter, log: see debt.lua, window.lua
 
--- Pays with what became free under the stored configuration: later nothing says at which rate. Windows
--- of a calendar are left out, because not all calls send them.
+-- Returns the stored window with its debt paid, if that can pay now. Windows of a calendar are left out,
+-- because not all calls send them.
+local function paying_window(stored, now)
+  local window = stored.rate > 0 and stored.algorithm == 'fixed_window' and read_window(stored.state)
+  if window and window.debt and not (stored.calendar or window.calendar) and window.per == stored.per then
+    return window_meter(stored, window, now)
+  end
+end
+
+-- Pays with what became free under the stored configuration: later nothing says at which rate.
 local function pay_stored(stored, now)
   if stored.rate == 0 then return end
-  local window = read_window(stored.state)
-  if window and window.debt and stored.algorithm == 'fixed_window'
-    and not (stored.calendar or window.calendar) and window.per == stored.per then
-    stored.state = window_meter(stored, window, now).text()
+  local window = paying_window(stored, now)
+  if window then
+    stored.state = window.text()
     if stored.state then
       redis.call('HSET', KEYS[1], 'state', stored.state)
     else
