@@ -236,6 +236,20 @@ async fn a_keep_alive_with_a_fraction_is_repaired() {
     assert_whole(&server, "odd", 10);
 }
 
+/// Lua keeps its sign, and no number of ours has one.
+#[tokio::test]
+async fn a_negative_zero_is_zero() {
+    let server = RedisServer::start();
+    let limits = limits(&server).await;
+    let limiter = limits.limiter("zero", quota(10));
+    limiter.try_acquire(2).await.unwrap();
+    server.cli::<u64>(&["HSET", "zero", "keepAliveTime", "-0"]);
+    assert_eq!(limiter.config().await.unwrap().unwrap().keep_alive, None);
+    assert_eq!(limiter.release(1).await.unwrap(), 1);
+    server.cli::<u64>(&["HSET", "zero", "rate", "-0"]);
+    assert_eq!(limiter.config().await.unwrap().unwrap().quotas[0].rate(), 0);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_date_in_the_log_that_makes_no_sense_is_now() {
     let server = RedisServer::start();

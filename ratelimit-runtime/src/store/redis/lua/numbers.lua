@@ -15,7 +15,7 @@ end
 local function integer(text)
   local number = tonumber(text or nil)
   if number and number == math.floor(number) and math.abs(number) <= MOST_EXACT then
-    return number
+    return number + 0 -- `-0` is written with its sign
   end
   return nil
 end
