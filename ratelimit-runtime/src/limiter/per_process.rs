@@ -116,9 +116,9 @@ impl Part<'_> {
 }
 
 /// Returns what this process would reply to a request, if the store replied that each process counts.
-pub(super) fn look_here(limits: &Services, core: &Core, told: &Reply, permits: u32) -> Reply {
-    let config = counted_here(told.config);
-    match told.reconciled {
+pub(super) fn look_here(limits: &Services, core: &Core, stored: &Reply, permits: u32) -> Reply {
+    let config = counted_here(stored.config);
+    match stored.reconciled {
         Some(Reconciled::Reset) => limits.per_client.look_at_new(config, permits),
         _ => limits.per_client.look(&core.keys, config, permits),
     }
