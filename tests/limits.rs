@@ -405,7 +405,7 @@ async fn a_keep_alive_longer_than_the_window_is_kept_as_it_is_written() {
     assert_eq!(config.keep_alive, Some(Duration::from_secs(90)));
 }
 
-/// A caller that asks first, and whoever joins another limiter to it.
+/// A caller that checks first, and one that joins another limiter to it.
 #[tokio::test]
 async fn a_disabled_limiter_has_permits_for_every_call() {
     let yaml = "limiters: { off: { enabled: false } }\n";

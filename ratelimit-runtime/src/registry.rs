@@ -151,14 +151,12 @@ impl Registry {
     }
 
     fn declared(&self, label: Label, make: impl FnOnce(Label) -> Family) -> Arc<Declared> {
-        let mut all = self.lock();
+        let all = &mut *self.lock();
         if let Some(declared) = all.by_label.get(&label) {
             return Arc::clone(declared);
         }
         if all.sweep.is_due(all.by_label.len(), SWEEP_AT) {
-            all.by_label.retain(|_, declared| declared.is_used());
-            let left = all.by_label.len();
-            all.sweep.done(left);
+            all.sweep.run(&mut all.by_label, |_, declared| declared.is_used());
         }
         let (only, cores) = (OnceCell::new(), Arc::clone(&self.cores));
         let declared = Arc::new(Declared { family: Arc::new(make(label.clone())), only, cores });

@@ -36,7 +36,7 @@ pub(crate) use self::{
     any::AnyStore,
     group::Heard,
     memory::{Lease, Rejects, Slot, Terms, Whose},
-    sweep::{SHARDS, Sweep},
+    sweep::{SHARDS, Sweep, sweep},
 };
 pub use self::{
     group::Group,

@@ -23,7 +23,7 @@ use crate::{
     StoreError,
     algorithm::State,
     clock,
-    store::{Config, Grant, StateKeys},
+    store::{Config, Grant, StateKeys, sweep},
 };
 
 /// A charge in progress.
@@ -174,15 +174,10 @@ impl Local {
     fn sweep(&self, limits: &Services) -> bool {
         let mut all = self.counted();
         let (unused, now) = (State::default(), clock::instant());
-        all.retain(|_, counted| match counted {
+        sweep(&mut all, |_, counted| match counted {
             Counted::Alone(limiter) => limiter.granted(limits, &unused).1 > 0,
             Counted::Too(until) => now < *until,
         });
-        // An outage may have counted many limiters.
-        if all.capacity() > 4 * all.len() {
-            let len = all.len();
-            all.shrink_to(2 * len);
-        }
         self.any.store(!all.is_empty(), Ordering::Release);
         !all.is_empty()
     }

@@ -105,12 +105,10 @@ impl<'a> Part<'a> {
     /// Returns the active configuration, as far as this process knows: its own, if that is new and the store has
     /// yet to compare it with the stored one.
     pub(super) fn in_force(&self) -> Config {
-        let stored = || self.core.in_force().unwrap_or(self.numbers.config);
-        if self.numbers.follow || !self.core.is_new(self.rule) {
-            stored()
-        } else {
-            self.numbers.config
+        if !self.numbers.follow && self.core.is_new(self.rule) {
+            return self.numbers.config;
         }
+        self.core.in_force().unwrap_or(self.numbers.config)
     }
 
     /// Returns the most permits that can be owed, if that is set.

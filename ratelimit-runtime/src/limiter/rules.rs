@@ -77,12 +77,10 @@ impl Rules {
 
     pub(super) fn keep(&self, wanted: &Wanted<'_>, rule: &Arc<Rule>) {
         let (given, before) = (wanted.given.cloned(), wanted.before);
-        let mut all = self.all();
+        let all = &mut *self.all();
         if all.sweep.is_due(all.by_template.len(), SWEEP_AT) {
             let is_used = |kept: &Kept| Arc::strong_count(&kept.rule) > 1;
-            all.by_template.retain(|_, rules| rules.iter().any(is_used));
-            let left = all.by_template.len();
-            all.sweep.done(left);
+            all.sweep.run(&mut all.by_template, |_, rules| rules.iter().any(is_used));
         }
         let kept = all.by_template.entry(wanted.of.clone()).or_default();
         kept.retain(|kept| kept.rule.generation == wanted.generation && !wanted.is(kept));

@@ -1,5 +1,7 @@
 //! When to look through a collection for entries that are no longer needed.
 
+use std::{collections::HashMap, hash::Hash};
+
 /// The number of parts of a large collection, so that a call seldom waits for a part that another one uses, or that is
 /// swept.
 pub(crate) const SHARDS: usize = 64;
@@ -18,8 +20,30 @@ impl Sweep {
         len >= self.next.max(least)
     }
 
+    /// Drops the entries of a map that are no longer needed.
+    pub(crate) fn run<K: Eq + Hash, V>(
+        &mut self,
+        map: &mut HashMap<K, V>,
+        is_needed: impl FnMut(&K, &mut V) -> bool,
+    ) {
+        sweep(map, is_needed);
+        self.done(map.len());
+    }
+
     /// Records that a sweep left this many entries.
     pub(crate) fn done(&mut self, len: usize) {
         self.next = len * 2;
+    }
+}
+
+/// Drops the entries of a map that are no longer needed, and the memory of a map that had many more.
+pub(crate) fn sweep<K: Eq + Hash, V>(
+    map: &mut HashMap<K, V>,
+    is_needed: impl FnMut(&K, &mut V) -> bool,
+) {
+    map.retain(is_needed);
+    let len = map.len();
+    if map.capacity() > 4 * len {
+        map.shrink_to(2 * len);
     }
 }

@@ -104,7 +104,7 @@ impl Core {
                 }
             });
         }
-        self.seen(rule, &each, (cost, false))
+        self.seen(rule, &each, cost, false)
     }
 
     /// Returns whether a shared store had the permits a moment ago, so that it need not be asked for each rejected call.
@@ -124,7 +124,8 @@ impl Core {
         &self,
         rule: &Rule,
         each: &[Reply],
-        (permits, degraded): (u32, bool),
+        permits: u32,
+        degraded: bool,
     ) -> Result<Decision, Why> {
         let heard = self.heard(rule, each, degraded);
         match heard.reply.outcome {
@@ -158,7 +159,7 @@ impl Core {
                     )
                 };
                 let each: Vec<_> = self.parts(rule).iter().map(look).collect();
-                self.seen(rule, &each, (permits, true))
+                self.seen(rule, &each, permits, true)
             }
         }
     }

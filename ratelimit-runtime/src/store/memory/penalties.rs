@@ -49,12 +49,9 @@ impl Penalties {
 
 impl Known {
     fn forget_over(&mut self, now: u64) {
-        self.by_name.retain(|_, kept| !kept.refusals.is_over(&kept.penalty, kept.per_ms, now));
-        let left = self.by_name.len();
-        self.sweep.done(left);
-        if self.by_name.capacity() > 4 * left {
-            self.by_name.shrink_to(2 * left);
-        }
+        let is_needed =
+            |_: &_, kept: &mut Kept| !kept.refusals.is_over(&kept.penalty, kept.per_ms, now);
+        self.sweep.run(&mut self.by_name, is_needed);
     }
 }
 
