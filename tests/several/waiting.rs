@@ -222,3 +222,86 @@ async fn a_call_that_is_moved_is_not_rejected_for_the_reservation_of_a_later_one
         later.unwrap().unwrap();
     }
 }
+
+/// Calls of both buckets lost every slot to the calls of each one, which had a third less of the rate meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_of_two_buckets_get_their_turn_where_others_wait_for_each() {
+    let server = RedisServer::start();
+    let [one, other] = [quota(10, SECOND).leaky_bucket(), quota(10, SECOND).token_bucket(1)];
+    let quotas = [one.unwrap(), other.unwrap()];
+    let real = || Limits::builder().memory().no_limits_file();
+    for processes in
+        [vec![real()], vec![on_redis(&server)], vec![on_redis(&server), on_redis(&server)]]
+    {
+        let (mut calls, mut counts) = (JoinSet::new(), Vec::new());
+        for builder in processes {
+            let limits = builder.build().await.unwrap();
+            let [one, other] = [("one", quotas[0]), ("other", quotas[1])]
+                .map(|(name, quota)| limits.limiter(name, quota));
+            let both = one.clone().and(other.clone());
+            for (limiter, callers) in [(one, 2), (other, 2), (both, 1)] {
+                let count = Arc::new(AtomicU64::new(0));
+                counts.push(Arc::clone(&count));
+                for _ in 0..callers {
+                    let (limiter, count) = (limiter.clone(), Arc::clone(&count));
+                    calls.spawn(async move {
+                        loop {
+                            limiter.acquire(1).await.unwrap();
+                            count.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+            }
+        }
+        sleep(4 * SECOND).await;
+        calls.shutdown().await;
+        let counts: Vec<u64> = counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        println!("{counts:?}");
+        let both: u64 = counts.iter().skip(2).step_by(3).sum();
+        assert!(both >= 5, "{counts:?}: the calls of both had 13 turns");
+        let taken = counts.iter().sum::<u64>() + both;
+        assert!(taken >= 66, "{counts:?} of 80 permits");
+    }
+}
+
+/// A call that has been in both queues, and holds a permit of the first limiter after 880 ms. The other has none before
+/// 1 170 ms.
+async fn holding(first: &Limiter, second: &Limiter, wait: Duration) -> JoinHandle<bool> {
+    first.try_acquire(1).await.unwrap();
+    let both = first.clone().and(second.clone());
+    let call = tokio::spawn(async move { both.acquire_timeout(1, wait).await.is_ok() });
+    for (limiter, ms) in [(second, 290), (first, 290), (second, 290)] {
+        sleep(Duration::from_millis(ms)).await;
+        limiter.try_acquire(1).await.unwrap();
+    }
+    sleep(Duration::from_millis(30)).await;
+    call
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_not_admitted_gives_back_what_it_has() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let windows = |name: &str| {
+        let window = quota(1, SECOND * 3 / 10);
+        [1, 2].map(|n| limits.limiter(&format!("{name}:{n}"), window))
+    };
+    let free = async |limiter: &Limiter| limiter.available_permits().await.unwrap();
+
+    let [first, second] = windows("admitted");
+    let call = holding(&first, &second, 2 * SECOND).await;
+    assert_eq!(free(&first).await, 0, "it has a permit of the first");
+    assert!(call.await.unwrap());
+
+    let [first, second] = windows("dropped");
+    let call = holding(&first, &second, 2 * SECOND).await;
+    assert_eq!(free(&first).await, 0);
+    call.abort();
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(free(&first).await, 1);
+
+    let [first, second] = windows("rejected");
+    let call = holding(&first, &second, SECOND).await;
+    assert!(!call.await.unwrap(), "it cannot wait for the second");
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(free(&first).await, 1);
+}

@@ -1,11 +1,12 @@
 //! A caller's position in a queue, which receives its answer.
 
 use std::{
+    mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Waker,
 };
 
-use super::{Begun, Delay, Due, Outcome, Place, Slot, Ticket, look_at, until};
+use super::{Begun, Delay, Due, Granted, Place, Slot, Ticket, look_at, until};
 use crate::{
     Reason, Rejection,
     limiter::{Core, plan::Claim, services::Services},
@@ -22,24 +23,36 @@ pub(super) struct Chair {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) answer: Answer,
-    /// The limiter in whose queue the caller is, and the number of its position.
-    pub(super) place: Option<(Arc<Core>, u64)>,
+    /// The claim in whose queue the caller is, and the number of its place there.
+    pub(super) place: Option<(usize, u64)>,
     /// The number of queues joined so far.
     joined: usize,
+    /// What it has received of some of its limiters.
+    pub(super) held: Vec<Received>,
 }
 
 #[derive(Debug)]
 pub(super) enum Answer {
     Awaited(Option<Waker>),
-    /// With the reservation that the answer is based on.
-    There(Outcome, Option<Box<Slot<Ticket>>>),
+    There(Result<Vec<Received>, (usize, Rejection)>),
     /// The answer was read, or the caller has left.
     Over,
 }
 
+/// What a caller received of one limiter.
+#[derive(Debug)]
+pub(super) struct Received {
+    /// Of the claim.
+    position: usize,
+    pub(super) granted: Granted,
+    /// The reservation that was used.
+    pub(super) slot: Option<Slot<Ticket>>,
+}
+
 impl Chair {
     pub(super) fn new(claims: Vec<Claim>, begun: Begun) -> Arc<Self> {
-        let state = State { answer: Answer::Awaited(None), place: None, joined: 0 };
+        let state =
+            State { answer: Answer::Awaited(None), place: None, joined: 0, held: Vec::new() };
         Arc::new(Self { claims, begun, state: Mutex::new(state) })
     }
 
@@ -76,17 +89,12 @@ impl Chair {
         }
         let joined = core.queue.change(|line| {
             let full = line.len() >= room as usize;
-            let (seat, alone) = (Arc::clone(self), self.claims.len() == 1);
+            let (seat, alone) = (Arc::clone(self), self.takes_singly(state.joined + 1));
             // The line is locked here: any later change affects this caller too.
             let at_once = reserves || begun.is_stale(limits, &self.claims);
             let due = if at_once { Due::at(now, lag) } else { later };
             let place = Place { number, permits, until, alone, seat };
-            (!full).then(|| {
-                line.join(place, due, begun.generation);
-                if state.joined > self.claims.len() {
-                    line.yielded(number);
-                }
-            })
+            (!full).then(|| line.join(place, due, begun.generation))
         });
         if joined.is_none() {
             let empty = core.queue.is_empty();
@@ -95,11 +103,11 @@ impl Chair {
         }
         // From now on every call sees the queue.
         core.withdraw(limits);
-        state.place = Some((Arc::clone(core), number));
+        state.place = Some((position, number));
         state.joined += 1;
         let waker = match &mut state.answer {
             Answer::Awaited(waker) => waker.take(),
-            Answer::There(..) | Answer::Over => None,
+            Answer::There(_) | Answer::Over => None,
         };
         drop(state);
         // A caller that another queue moved here starts the driver of this one, if it has none.
@@ -115,26 +123,110 @@ impl Chair {
         moves && core.queue.waiting().line().reserves_for_later(self.begun.arrival)
     }
 
-    /// Delivers the answer to the caller, or returns it if the caller has left. If the caller never
-    /// reads an answer based on a reservation, that passes to another caller.
-    pub(super) fn answer(
-        &self,
-        outcome: Outcome,
-        slot: Option<Slot<Ticket>>,
-    ) -> Result<(), Outcome> {
-        let mut state = self.state();
-        let Answer::Awaited(waker) = &mut state.answer else { return Err(outcome) };
-        let waker = waker.take();
-        state.answer = Answer::There(outcome, slot.map(Box::new));
-        drop(state);
-        waker.into_iter().for_each(Waker::wake);
-        Ok(())
+    /// Moves to the queue of the claim that delays the call, or of the next one that it takes from. Otherwise rejects the
+    /// call, and returns what it had.
+    #[must_use]
+    pub(super) fn move_on(
+        self: &Arc<Self>,
+        limits: &Arc<Services>,
+        delay: Option<Delay>,
+        begun: &Begun,
+    ) -> Vec<Received> {
+        let joined = self.state().joined + 1;
+        let delay = delay.filter(|_| !self.takes_singly(joined)).unwrap_or_else(|| {
+            let at = limits.clock.now_ms();
+            Delay { position: self.next(limits), at, lag: 0, degraded: false }
+        });
+        match self.join(limits, delay, begun) {
+            Ok(()) => Vec::new(),
+            Err(rejected) => self.reject(rejected),
+        }
     }
 
-    /// Returns the position of a limiter among the claims.
+    /// Returns the next claim to take from. Leaky buckets are last: their slots space the calls only if they are used
+    /// at once.
+    fn next(&self, limits: &Services) -> usize {
+        let held: Vec<usize> = self.state().held.iter().map(|held| held.position).collect();
+        let open = (0..self.claims.len()).filter(|position| !held.contains(position));
+        let is_spaced = |position: &usize| {
+            self.claims[*position].core.pace(limits).is_some_and(|pace| pace.spaced)
+        };
+        open.min_by_key(is_spaced).unwrap_or(0)
+    }
+
+    /// Returns whether the call takes from one limiter after the other, now that it has joined so many queues: if
+    /// it has been in the queues of all, some other call may always be ahead of it at one of them.
+    fn takes_singly(&self, joined: usize) -> bool {
+        self.claims.len() == 1 || joined > self.claims.len()
+    }
+
+    /// Returns the claims that the queue of a limiter asks for, and the position of the first.
+    pub(super) fn asks_for(&self, core: &Arc<Core>) -> (usize, &[Claim]) {
+        if self.takes_singly(self.state().joined) {
+            let position = self.position(core);
+            (position, &self.claims[position..=position])
+        } else {
+            (0, &self.claims)
+        }
+    }
+
+    /// Takes what limiters granted, from the one at a position on. If that is all, the caller gets it; otherwise it
+    /// moves on to the next limiter. Returns what no caller will use.
+    #[must_use]
+    pub(super) fn receive(
+        self: &Arc<Self>,
+        limits: &Arc<Services>,
+        first: usize,
+        granted: Vec<Granted>,
+        mut slot: Option<Slot<Ticket>>,
+    ) -> Vec<Received> {
+        let received = (first..).zip(granted);
+        let received =
+            received.map(|(position, granted)| Received { position, granted, slot: slot.take() });
+        let mut state = self.state();
+        if !matches!(state.answer, Answer::Awaited(_)) {
+            return received.collect();
+        }
+        state.held.extend(received);
+        if state.held.len() < self.claims.len() {
+            drop(state);
+            return self.move_on(limits, None, &self.begun.again(limits, &self.claims));
+        }
+        let mut held = mem::take(&mut state.held);
+        held.sort_unstable_by_key(|held| held.position);
+        self.answer(state, Ok(held));
+        Vec::new()
+    }
+
+    /// Rejects the call, unless the caller has left, and returns what it had.
+    #[must_use]
+    pub(super) fn reject(&self, rejected: (usize, Rejection)) -> Vec<Received> {
+        let mut state = self.state();
+        let held = mem::take(&mut state.held);
+        if matches!(state.answer, Answer::Awaited(_)) {
+            self.answer(state, Err(rejected));
+        }
+        held
+    }
+
+    /// Delivers the answer.
+    fn answer(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        result: Result<Vec<Received>, (usize, Rejection)>,
+    ) {
+        let before = mem::replace(&mut state.answer, Answer::There(result));
+        drop(state);
+        if let Answer::Awaited(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+
+    /// Returns the position of the claim in whose queue the caller is, which is the queue of this limiter.
     pub(super) fn position(&self, core: &Arc<Core>) -> usize {
-        let same = |claim: &Claim| Arc::ptr_eq(&claim.core, core);
-        self.claims.iter().position(same).unwrap_or(0)
+        let is_its = |position: &usize| Arc::ptr_eq(&self.claims[*position].core, core);
+        let here = self.state().place.map(|(position, _)| position).filter(is_its);
+        here.or_else(|| (0..self.claims.len()).find(is_its)).unwrap_or(0)
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

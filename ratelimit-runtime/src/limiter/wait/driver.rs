@@ -12,7 +12,7 @@ use tokio::runtime::{Handle, Id};
 
 use super::{
     Blocked, Core, Delay, Due, LOOK_AGAIN, Place, Slot, Ticket, blocked,
-    chair::Chair,
+    chair::{Chair, Received},
     decide, lag,
     line::{Leaving, Step},
     look_at,
@@ -126,11 +126,11 @@ impl Driver {
         self.working |= !matches!(step, Step::Sleep(_) | Step::End);
         for one in leaving {
             match one {
-                Leaving::Admitted(place, slot) => admit(core, &place.seat, slot),
+                Leaving::Admitted(place, slot) => admit(core, limits, &place.seat, slot),
                 Leaving::TooLate(place, ms) => {
                     let position = place.seat.position(core);
                     let rejection = core.not_before(limits, Reason::WaitTooLong, ms.max(1));
-                    let _ = place.seat.answer(Err((position, rejection)), None);
+                    give_back(limits, place.seat.reject((position, rejection)));
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Drop for Driver {
 }
 
 /// Rejects all callers of a queue that no driver continues: the engine has ended while its server did not reply.
-fn reject_all(core: &Arc<Core>, limits: &Services) {
+fn reject_all(core: &Arc<Core>, limits: &Arc<Services>) {
     let now = limits.clock.now_ms();
     let head = || {
         core.queue.change(|line| {
@@ -175,19 +175,37 @@ fn reject_all(core: &Arc<Core>, limits: &Services) {
         })
     };
     while let Some(place) = head() {
-        let _ = place.seat.answer(Err((place.seat.position(core), core.ended())), None);
+        give_back(limits, place.seat.reject((place.seat.position(core), core.ended())));
     }
 }
 
-/// Delivers a reservation to its caller, or keeps it for the next one.
-fn admit(core: &Core, chair: &Arc<Chair>, slot: Slot<Ticket>) {
+/// Gives a reservation to its caller.
+fn admit(core: &Arc<Core>, limits: &Arc<Services>, chair: &Arc<Chair>, slot: Slot<Ticket>) {
     let Ticket { source, grant, reply } = slot.ticket.clone();
     let decision = core.decision(&reply.into(), false);
-    let taken = Taken::reserved(&chair.claims[0].core, source, grant, slot.permits);
+    let taken = Taken::reserved(core, source, grant, slot.permits);
     let granted = Granted { decision, taken, again_ms: 0, overruled: None };
-    if chair.answer(Ok(vec![granted]), Some(slot.clone())).is_err() {
-        core.queue.change(|line| line.put(slot));
+    let position = chair.position(core);
+    give_back(limits, chair.receive(limits, position, vec![granted], Some(slot)));
+}
+
+/// Gives back what no caller will use: reservations to the next callers, other permits to their limiters.
+pub(super) fn give_back(limits: &Arc<Services>, received: Vec<Received>) {
+    let mut taken = Vec::new();
+    for Received { granted, slot, .. } in received {
+        let Some(slot) = slot else {
+            taken.push(granted.taken);
+            continue;
+        };
+        let core = &granted.taken.core;
+        core.queue.change(|line| line.put_back(slot));
+        // The driver ends once nothing is reserved, and nothing starts the engine after a shutdown.
+        if !limits.is_shut_down() {
+            ensure(core, limits);
+        }
+        core.queue.waiting().changed.notify_waiters();
     }
+    Taken::give_back_later(limits, taken);
 }
 
 /// Queries the store for the caller at the head.
@@ -198,25 +216,26 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
         core.queue.change(|line| line.answered(Due::default()));
         return;
     };
-    let begun = chair.begun.again(&limits, &chair.claims);
+    let (first, claims) = chair.asks_for(&core);
+    let begun = chair.begun.again(&limits, claims);
     let (since, late) = (chair.begun.at, core.queue.waiting().line().lag());
-    let result = decide(&limits, &chair.claims).await;
+    let result = decide(&limits, claims).await;
     let (now, lag) = (limits.clock.now_ms(), lag(&limits, begun.at));
     let degraded = is_degraded(&result);
     if let Some(degraded) = degraded {
         core.queue.waiting().polling.store(degraded, Ordering::Release);
     }
     let times = (since, late + lag);
-    let overtakes = |position| chair.overtakes(&core, position);
+    let overtakes = |position: usize| chair.overtakes(&core, first + position);
     let (outcome, again) = match result {
         Ok(granted) => {
             let again = granted.first().filter(|_| granted.len() == 1).map(|got| got.again_ms);
             (Ok(granted), now.saturating_add(again.unwrap_or(0)))
         }
-        Err(refusals) => match blocked(&limits, &chair.claims, refusals, times, overtakes) {
-            Blocked::By(position, rejection) => (Err((position, rejection)), now),
+        Err(refusals) => match blocked(&limits, claims, refusals, times, overtakes) {
+            Blocked::By(position, rejection) => (Err((first + position, rejection)), now),
             Blocked::For(Delay { position, at, degraded, .. })
-                if Arc::ptr_eq(&chair.claims[position].core, &core) =>
+                if Arc::ptr_eq(&claims[position].core, &core) =>
             {
                 let due = Due::at(at, lag).asked_by(look_at(&limits, at, degraded));
                 core.queue.change(|line| line.answered(due));
@@ -228,18 +247,19 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
                     line.leave(number, now);
                     line.answered(Due::at(now, 0));
                 });
-                if let Err(rejected) = chair.join(&limits, Delay { lag, ..delay }, &begun) {
-                    let _ = chair.answer(Err(rejected), None);
-                }
+                let delay = Some(Delay { lag, ..delay });
+                give_back(&limits, chair.move_on(&limits, delay, &begun));
                 return;
             }
         },
     };
     let again = Due::at(again, lag).asked_by(look_at(&limits, again, degraded.unwrap_or(false)));
     core.queue.change(|line| line.served(number, now, again));
-    if let Err(Ok(granted)) = chair.answer(outcome, None) {
-        Taken::give_back_later(&limits, granted.into_iter().map(|got| got.taken));
-    }
+    let unused = match outcome {
+        Ok(granted) => chair.receive(&limits, first, granted, None),
+        Err(rejected) => chair.reject(rejected),
+    };
+    give_back(&limits, unused);
 }
 
 /// Returns whether the policy of an unavailable store decided; `None` if that is unknown. A rejection counts too:

@@ -22,7 +22,7 @@ pub(super) struct Place<S> {
     pub(super) permits: u32,
     /// The last millisecond in which the caller may be admitted.
     pub(super) until: Option<u64>,
-    /// Whether the caller takes from this limiter alone, so that a reservation is sufficient.
+    /// Whether the caller takes from this limiter alone now, so that a reservation is sufficient.
     pub(super) alone: bool,
     pub(super) seat: S,
 }
@@ -92,8 +92,8 @@ pub(super) struct Line<S, T> {
     empty_since: Option<u64>,
     /// Whether reservations may have passed, because no caller waited or the head could not use them.
     was_idle: bool,
-    /// The callers that take from several limiters, and for which no more reservations are canceled.
-    yielded_to: BTreeSet<u64>,
+    /// The caller of several limiters for which reservations were canceled last.
+    yielded_to: Option<u64>,
     /// Whether reservations may be later than necessary.
     stale: bool,
     /// Whether callers behind the reservations may not be in time any more.
@@ -115,7 +115,7 @@ impl<S, T> Default for Line<S, T> {
             look_at: u64::MAX,
             empty_since: None,
             was_idle: false,
-            yielded_to: BTreeSet::new(),
+            yielded_to: None,
             stale: false,
             doubtful: false,
             generation: 0,
@@ -152,6 +152,14 @@ impl<S, T: Part> Line<S, T> {
         self.slots.front().filter(|_| self.head().is_none_or(|head| head.alone))
     }
 
+    /// Returns the index of the caller that uses the next reservation, and when. A caller that takes from several
+    /// limiters leaves it to those behind.
+    fn next_use(&self) -> Option<(usize, u64)> {
+        let slot = self.slots.front()?;
+        let index = self.places.iter().position(|place| place.alone)?;
+        (slot.permits >= self.places[index].permits).then_some((index, slot.at))
+    }
+
     /// When the head expects its permits, as far as that is known.
     pub(super) fn head_at(&self) -> u64 {
         self.next_slot().map_or(self.due.at, |slot| slot.at)
@@ -179,12 +187,6 @@ impl<S, T: Part> Line<S, T> {
         self.empty_since = None;
     }
 
-    /// Cancels no reservations for a caller that takes from several limiters: it has been in each of
-    /// their queues, and would go back and forth between them as long as each cancels some for it.
-    pub(super) fn yielded(&mut self, number: u64) {
-        self.yielded_to.insert(number);
-    }
-
     /// Returns the caller that the next request is made for.
     pub(super) fn ask(&mut self) -> Option<&Place<S>> {
         (self.asked, self.new_head) = (self.head().map(|head| head.number), false);
@@ -196,7 +198,6 @@ impl<S, T: Part> Line<S, T> {
         let index = self.places.binary_search_by_key(&number, |place| place.number).ok()?;
         let place = self.places.remove(index)?;
         self.left(&place, now);
-        self.yielded_to.remove(&number);
         if index == 0 {
             // The next caller may request less.
             self.head_is_new(self.due.no_later_than(now));
@@ -241,7 +242,13 @@ impl<S, T: Part> Line<S, T> {
         }
     }
 
-    /// Adds a reservation, such as one that its caller did not use, for the next caller.
+    /// Adds a reservation that its caller did not use, for the next caller.
+    pub(super) fn put_back(&mut self, slot: Slot<T>) {
+        self.was_idle = true;
+        self.put(slot);
+    }
+
+    /// Adds a reservation.
     pub(super) fn put(&mut self, slot: Slot<T>) {
         let index = self.slots.partition_point(|other| other.at <= slot.at);
         self.slots.insert(index, slot);
@@ -318,7 +325,7 @@ impl<S, T: Part> Line<S, T> {
                 (false, false) => self.give_up(),
             };
         };
-        let slot = self.next_slot().map(|slot| slot.at);
+        let slot = self.next_use().map(|(_, at)| at);
         let sleep = |due: Option<u64>| {
             let wake = [until, slot, due].into_iter().flatten().min().unwrap_or(u64::MAX);
             Step::Sleep(wake)
@@ -328,11 +335,11 @@ impl<S, T: Part> Line<S, T> {
         }
         let misfit = match head.alone {
             true => self.slots.front().is_some_and(|slot| slot.permits < head.permits),
-            false => !self.yielded_to.contains(&head.number),
+            false => self.yielded_to != Some(head.number),
         };
         if (self.stale || misfit || pace.is_none()) && !self.slots.is_empty() {
             if !head.alone {
-                self.yielded_to.insert(head.number);
+                self.yielded_to = Some(head.number);
             }
             return self.give_up();
         }
@@ -373,15 +380,11 @@ impl<S, T: Part> Line<S, T> {
             let keeps_ms = |slot: &Slot<T>| pace.map_or(0, |pace| pace.keeps_ms(slot.permits));
             self.slots.retain(|slot| slot.at + keeps_ms(slot) > now);
         }
-        while let (Some(head), Some(slot)) = (self.places.front(), self.slots.front()) {
-            if !head.alone {
-                self.was_idle = true;
+        while let Some((index, at)) = self.next_use() {
+            if at > now {
                 return;
             }
-            if slot.at > now || slot.permits < head.permits {
-                return;
-            }
-            let (Some(head), Some(mut slot)) = (self.places.pop_front(), self.slots.pop_front())
+            let (Some(head), Some(mut slot)) = (self.places.remove(index), self.slots.pop_front())
             else {
                 return;
             };
@@ -396,6 +399,7 @@ impl<S, T: Part> Line<S, T> {
             let used = Slot { permits: head.permits, ..slot };
             leaving.push(Leaving::Admitted(head, used));
         }
+        self.was_idle |= !self.slots.is_empty();
     }
 
     /// Returns the costs to reserve next: none while more than half of the reservations are left.

@@ -12,7 +12,7 @@ use super::{
     chair::{Answer, Chair},
     driver,
 };
-use crate::limiter::{Services, taken::Taken};
+use crate::limiter::Services;
 
 /// The future of a caller that waits. Dropping it leaves the queue.
 pub(super) struct Turn {
@@ -32,15 +32,17 @@ impl Future for Turn {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
         let mut state = self.chair.state();
         match std::mem::replace(&mut state.answer, Answer::Over) {
-            Answer::There(outcome, _) => Poll::Ready(outcome),
+            Answer::There(result) => Poll::Ready(
+                result.map(|parts| parts.into_iter().map(|part| part.granted).collect()),
+            ),
             Answer::Awaited(_) => {
                 state.answer = Answer::Awaited(Some(context.waker().clone()));
-                let place = state.place.as_ref().map(|(core, _)| Arc::clone(core));
+                let place = state.place;
                 drop(state);
                 // The runtime that polled this future before may have ended, and the driver with it.
-                if let Some(core) = place {
+                if let Some((position, _)) = place {
                     driver::check_timers(&self.limits);
-                    driver::ensure(&core, &self.limits);
+                    driver::ensure(&self.chair.claims[position].core, &self.limits);
                 }
                 Poll::Pending
             }
@@ -51,25 +53,22 @@ impl Future for Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        let mut state = self.chair.state();
+        let (limits, mut state) = (&self.limits, self.chair.state());
         let answer = std::mem::replace(&mut state.answer, Answer::Over);
-        let Some((core, number)) = state.place.take() else { return };
+        let (place, held) = (state.place.take(), std::mem::take(&mut state.held));
         drop(state);
-        let now = self.limits.clock.now_ms();
         match answer {
-            Answer::Awaited(_) => drop(core.queue.change(|line| line.leave(number, now))),
-            Answer::There(Ok(_), Some(slot)) => {
-                core.queue.change(|line| line.put(*slot));
-                // The driver ends once nothing is reserved, and nothing starts the engine after a shutdown.
-                if !self.limits.is_shut_down() {
-                    driver::ensure(&core, &self.limits);
+            Answer::Awaited(_) => {
+                if let Some((position, number)) = place {
+                    let (queue, now) =
+                        (&self.chair.claims[position].core.queue, limits.clock.now_ms());
+                    queue.change(|line| line.leave(number, now));
+                    queue.waiting().changed.notify_waiters();
                 }
+                driver::give_back(limits, held);
             }
-            Answer::There(Ok(granted), None) => {
-                Taken::give_back_later(&self.limits, granted.into_iter().map(|got| got.taken));
-            }
-            Answer::There(Err(_), _) | Answer::Over => return,
+            Answer::There(Ok(held)) => driver::give_back(limits, held),
+            Answer::There(Err(_)) | Answer::Over => {}
         }
-        core.queue.waiting().changed.notify_waiters();
     }
 }
