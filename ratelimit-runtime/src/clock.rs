@@ -27,7 +27,7 @@ use tokio::{
 
 #[cfg(any(test, feature = "test-util"))]
 pub use self::manual::ManualClock;
-use crate::engine::Engine;
+use crate::engine::{Engine, Runtime};
 
 /// The source of time of the embedded store and of waiting callers.
 #[derive(Clone, Debug)]
@@ -131,9 +131,9 @@ impl System {
         if self.pauses { instant_of_runtime() } else { instant() }
     }
 
-    fn runtime_here(&self) -> Handle {
+    fn runtime_here(&self) -> Runtime {
         if self.pauses {
-            Handle::try_current().unwrap_or_else(|_| self.engine.runtime())
+            Handle::try_current().map_or_else(|_| self.engine.runtime(), Runtime::from)
         } else {
             runtime_here(&self.engine)
         }
@@ -203,9 +203,9 @@ fn tokio_can_pause() -> bool {
 /// Returns the runtime whose timers and tasks serve the caller: the one that polls it, or the
 /// engine's if there is none. A paused runtime fires every timeout while it waits for a socket, so
 /// the engine replaces it too.
-pub(crate) fn runtime_here(engine: &Engine) -> Handle {
+pub(crate) fn runtime_here(engine: &Engine) -> Runtime {
     match Handle::try_current() {
-        Ok(runtime) if !is_paused(&runtime) => runtime,
+        Ok(runtime) if !is_paused(&runtime) => runtime.into(),
         _ => engine.runtime(),
     }
 }
@@ -232,9 +232,9 @@ pub(crate) async fn sleep(engine: &Engine, duration: Duration) {
 /// Sleeps with this runtime's timers, until another runtime polls it or this one ends.
 async fn sleep_where(
     duration: Duration,
-    mut runtime: Handle,
+    mut runtime: Runtime,
     now: impl Fn() -> Instant,
-    here: impl Fn() -> Handle,
+    here: impl Fn() -> Runtime,
 ) {
     const FOREVER: Duration = Duration::from_secs(30 * 365 * 86_400);
     let until = now() + duration.min(FOREVER);
@@ -254,7 +254,7 @@ async fn sleep_where(
 }
 
 /// Sleeps with the timers of the polling runtime; returns `false` if another one polls it now.
-async fn sleep_within(left: Duration, runtime: &Handle, here: &impl Fn() -> Handle) -> bool {
+async fn sleep_within(left: Duration, runtime: &Handle, here: &impl Fn() -> Runtime) -> bool {
     let mut timer = pin!(tokio::time::sleep(left));
     let mut is_new = true;
     let elapsed = poll_fn(|cx| {
@@ -303,7 +303,7 @@ pub(crate) async fn timeout<F: Future>(
 
 /// Like `timeout`, in a runtime that is known to poll the caller.
 pub(crate) async fn timeout_on<F: Future>(
-    runtime: Handle,
+    runtime: Runtime,
     engine: &Engine,
     limit: Duration,
     future: F,

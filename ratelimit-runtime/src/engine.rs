@@ -2,15 +2,16 @@
 //! calls of callers without a tokio runtime.
 //!
 //! The thread starts when it is first needed, and ends with the last owner of the engine or at shutdown. After
-//! that the engine accepts no tasks; a caller without a runtime that needs its timers starts another thread.
+//! that the engine accepts no tasks; callers without a runtime that need its timers start another thread, which
+//! ends with the last of them.
 
 use std::{
-    convert::Infallible,
     future::Future,
     io,
+    ops::Deref,
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread,
@@ -18,7 +19,7 @@ use std::{
 
 use tokio::{
     runtime::{Builder, Handle},
-    sync::{Notify, oneshot, watch},
+    sync::{Notify, watch},
 };
 
 /// The name of the thread.
@@ -26,18 +27,33 @@ const NAME: &str = "ratelimit";
 
 #[derive(Debug)]
 pub(crate) struct Engine {
-    running: Mutex<Option<Running>>,
+    thread: Mutex<Thread>,
     tasks: Arc<Tasks>,
     /// Whether endless tasks must end.
     ending: watch::Sender<bool>,
     ended: AtomicBool,
 }
 
+/// The thread that runs now, if there is one.
+#[derive(Debug, Default)]
+struct Thread {
+    running: Weak<Running>,
+    /// Keeps it until the engine ends.
+    kept: Option<Arc<Running>>,
+}
+
+/// A thread, which ends when this value is dropped.
 #[derive(Debug)]
 struct Running {
     runtime: Handle,
-    /// The thread waits for the other end of this channel.
-    _stop: oneshot::Sender<Infallible>,
+    stop: Arc<Notify>,
+}
+
+/// A runtime that is used. That of an engine that has ended lasts as long as this value.
+#[derive(Clone, Debug)]
+pub(crate) struct Runtime {
+    handle: Handle,
+    _running: Option<Arc<Running>>,
 }
 
 /// The tasks that must finish before the engine ends.
@@ -53,23 +69,30 @@ pub(crate) struct Unfinished(Arc<Tasks>);
 
 impl Default for Engine {
     fn default() -> Self {
-        let (running, tasks) = (Mutex::default(), Arc::default());
-        Self { running, tasks, ending: watch::Sender::new(false), ended: AtomicBool::new(false) }
+        let (thread, tasks) = (Mutex::default(), Arc::default());
+        Self { thread, tasks, ending: watch::Sender::new(false), ended: AtomicBool::new(false) }
     }
 }
 
 impl Engine {
     /// Returns the engine's runtime, and starts it if necessary.
-    pub(crate) fn runtime(&self) -> Handle {
+    pub(crate) fn runtime(&self) -> Runtime {
         self.try_runtime().expect("the system has a thread and file descriptors left")
     }
 
-    fn try_runtime(&self) -> io::Result<Handle> {
-        let mut running = self.running();
-        if let Some(running) = &*running {
-            return Ok(running.runtime.clone());
-        }
-        Ok(running.insert(Running::start()?).runtime.clone())
+    fn try_runtime(&self) -> io::Result<Runtime> {
+        let mut thread = self.thread();
+        let running = match thread.running.upgrade() {
+            Some(running) => running,
+            None => {
+                let running = Arc::new(Running::start()?);
+                thread.running = Arc::downgrade(&running);
+                // The end takes it under the same lock.
+                thread.kept = (!self.has_ended()).then(|| Arc::clone(&running));
+                running
+            }
+        };
+        Ok(Runtime { handle: running.runtime.clone(), _running: Some(running) })
     }
 
     /// Runs a future to completion on the engine's thread.
@@ -88,7 +111,7 @@ impl Engine {
 
     /// Does the same if a thread can be started: a program works without this task.
     pub(crate) fn try_spawn_endless(&self, future: impl Future<Output = ()> + Send + 'static) {
-        if !self.ended.load(Ordering::Acquire)
+        if !self.has_ended()
             && let Ok(runtime) = self.try_runtime()
         {
             runtime.spawn(self.until_the_end(future));
@@ -109,8 +132,9 @@ impl Engine {
         }
     }
 
-    fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if !self.ended.load(Ordering::Acquire) {
+    /// Runs a future on the engine's thread unless that ends before.
+    pub(crate) fn start(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if !self.has_ended() {
             self.runtime().spawn(task);
         }
     }
@@ -137,11 +161,18 @@ impl Engine {
     /// Ends the thread, with its unfinished tasks.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        drop(self.running().take());
+        let Thread { running, kept } = std::mem::take(&mut *self.thread());
+        // Callers may use it still.
+        running.upgrade().inspect(|running| running.stop.notify_one());
+        drop(kept);
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<Running>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Thread> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -157,14 +188,34 @@ impl Running {
     fn start() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel();
+        let stop = Arc::<Notify>::default();
+        let stopped = Arc::clone(&stop);
         let run = move || {
-            // Nothing is ever sent; the sender is only dropped.
-            let _ = runtime.block_on(stopped);
+            runtime.block_on(stopped.notified());
             // A pending name lookup must not keep the thread alive.
             runtime.shutdown_background();
         };
         thread::Builder::new().name(NAME.to_owned()).spawn(run)?;
-        Ok(Self { runtime: handle, _stop: stop })
+        Ok(Self { runtime: handle, stop })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+    }
+}
+
+impl From<Handle> for Runtime {
+    fn from(handle: Handle) -> Self {
+        Self { handle, _running: None }
+    }
+}
+
+impl Deref for Runtime {
+    type Target = Handle;
+
+    fn deref(&self) -> &Handle {
+        &self.handle
     }
 }

@@ -9,8 +9,9 @@ use std::{
     },
 };
 
-use ratelimit_runtime::{Event, Limits, Reason};
+use ratelimit_runtime::{Event, Limits, Reason, rate_limit};
 use tests::{alone::alone, eventually, redis_server::RedisServer};
+use tokio::task::JoinSet;
 
 use crate::world::{HOUR, SECOND, current_thread, limits, ms, park_on, quota};
 
@@ -121,6 +122,31 @@ fn it_ends_when_the_limits_are_shut_down() {
         });
         assert!(park_on(limiter.try_acquire(1)).is_err());
         park_on(limits.shutdown());
+        ended();
+    });
+}
+
+#[rate_limit(key = "jobs", rate = 5, per = "1s")]
+async fn job() {}
+
+/// It started the thread again, which then stayed until the limits were dropped.
+#[test]
+fn a_wait_that_goes_on_after_the_shutdown_leaves_no_thread() {
+    alone("engine::a_wait_that_goes_on_after_the_shutdown_leaves_no_thread", || {
+        let server = RedisServer::start();
+        let runtime = current_thread();
+        let limits = runtime.block_on(limits(&server.url(), ""));
+        let mut waiting = JoinSet::new();
+        (0..15).for_each(|_| drop(waiting.spawn_on(limits.scope(job()), runtime.handle())));
+        runtime.block_on(async {
+            tokio::time::sleep(ms(100)).await;
+            limits.shutdown().await;
+            waiting.join_all().await;
+        });
+        ended();
+        for _ in 0..6 {
+            park_on(limits.scope(job()));
+        }
         ended();
     });
 }

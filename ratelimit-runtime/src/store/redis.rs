@@ -183,7 +183,7 @@ impl RedisStore {
 
     async fn run(&self, call: &impl Call) -> Result<Value, StoreError> {
         let (link, attempt) = (&self.link, Attempt::new(&self.link));
-        let runtime = attempt.line.runtime().clone();
+        let runtime = attempt.line.runtime().clone().into();
         let mut calling = pin!(attempt.call(call));
         let in_time = clock::timeout_on(runtime, link.engine(), self.deadline, calling.as_mut());
         let elapsed = match in_time.await {

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     Reason,
     clock::{self, whole_ms},
-    engine::Unfinished,
+    engine::{Runtime, Unfinished},
     limiter::{
         decide::{Granted, Refusals, Why},
         services::Services,
@@ -32,14 +32,21 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Starts a driver for callers in this runtime, unless there is one.
 pub(super) fn ensure(core: &Arc<Core>, limits: &Arc<Services>) {
-    let runtime = runtime_here(limits).unwrap_or_else(|| limits.engine.runtime());
+    let runtime = runtime_here(limits).map_or_else(|| limits.engine.runtime(), Runtime::from);
     let home = runtime.id();
     let mut drivers = core.queue.waiting().drivers();
     if !drivers.contains(&home) {
         drivers.push(home);
         drop(drivers);
         let (core, limits, unfinished) = (Arc::clone(core), limits.clone(), limits.engine.begin());
-        let driver = Driver { core, limits, home, working: false, _unfinished: unfinished };
+        let driver = Driver {
+            core,
+            limits,
+            home,
+            working: false,
+            _unfinished: unfinished,
+            _runtime: runtime.clone(),
+        };
         runtime.spawn(driver.run());
     }
 }
@@ -65,6 +72,8 @@ struct Driver {
     /// Whether this driver is the one that queries the store.
     working: bool,
     _unfinished: Unfinished,
+    /// Ends with it if it is that of an engine that has ended.
+    _runtime: Runtime,
 }
 
 impl Driver {
