@@ -241,7 +241,8 @@ impl Limits {
     /// - The connections are closed and the thread `ratelimit` ends. Afterwards, other methods of a limiter on Redis
     ///   return an error of kind [`Unavailable`](crate::StoreErrorKind::Unavailable).
     ///
-    /// Shutdown takes no longer than the `deadline` of a decision; anything unfinished by then is abandoned.
+    /// Shutdown takes no longer than the `deadline` of a decision; anything unfinished by then is abandoned. If the
+    /// future is dropped before, the thread `ratelimit` completes the shutdown.
     /// A second call does nothing. [`health`](Self::health) is an error from the first call on.
     ///
     /// # Examples

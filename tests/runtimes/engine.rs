@@ -11,7 +11,7 @@ use std::{
 
 use ratelimit_runtime::{Event, Limits, Reason, rate_limit};
 use tests::{alone::alone, eventually, redis_server::RedisServer};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::timeout};
 
 use crate::world::{HOUR, SECOND, current_thread, limits, ms, park_on, quota};
 
@@ -148,5 +148,35 @@ fn a_wait_that_goes_on_after_the_shutdown_leaves_no_thread() {
             park_on(limits.scope(job()));
         }
         ended();
+    });
+}
+
+/// They stayed until the limits were dropped.
+#[test]
+fn a_shutdown_that_is_dropped_ends_the_thread_and_the_connections() {
+    alone("engine::a_shutdown_that_is_dropped_ends_the_thread_and_the_connections", || {
+        let server = RedisServer::start();
+        let runtime = current_thread();
+        let limits = runtime.block_on(limits(&server.url(), ""));
+        let limiter = limits.limiter("x", quota(5, HOUR));
+        let permit = runtime.block_on(limiter.acquire(2)).unwrap();
+        server.stop();
+        permit.record(1);
+        drop(permit);
+        let shutdown = async { timeout(ms(20), limits.shutdown()).await };
+        assert!(runtime.block_on(shutdown).is_err(), "the server does not reply");
+        server.cont();
+        ended();
+        eventually("all connections are closed", SECOND, || {
+            runtime.block_on(tokio::task::yield_now());
+            connections(&server) == 0
+        });
+        let another = runtime.block_on(crate::world::limits(&server.url(), ""));
+        let another = another.limiter("x", quota(5, HOUR));
+        assert_eq!(
+            runtime.block_on(another.available_permits()).unwrap(),
+            4,
+            "the refund was sent"
+        );
     });
 }

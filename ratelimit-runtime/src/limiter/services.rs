@@ -147,9 +147,18 @@ impl Services {
     }
 
     /// Rejects calls from now on, finishes work in progress within the deadline of a decision, and stops the engine.
-    pub(crate) async fn shut_down(&self, last: impl Future<Output = ()> + Send + 'static) {
+    pub(crate) async fn shut_down(
+        self: &Arc<Self>,
+        last: impl Future<Output = ()> + Send + 'static,
+    ) {
         self.limits.end();
         self.engine.spawn(last);
+        let mut ending = Ending(Some(Arc::clone(self)));
+        self.end().await;
+        ending.0 = None;
+    }
+
+    async fn end(&self) {
         // Work that takes longer is abandoned.
         let _ = clock::timeout(&self.engine, self.deadline, self.engine.finish()).await;
         self.store.end();
@@ -233,6 +242,18 @@ impl Services {
             let _ = done.send(work.as_mut().await);
         });
         result.await.unwrap_or_else(|_| Err(StoreError::shut_down()))
+    }
+}
+
+/// A shutdown in progress. If its caller drops it, the engine continues.
+struct Ending(Option<Arc<Services>>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(services) = self.0.take() {
+            let engine = Arc::clone(&services.engine);
+            engine.start(async move { services.end().await });
+        }
     }
 }
 
