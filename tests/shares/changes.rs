@@ -81,3 +81,40 @@ async fn what_the_store_was_charged_for_an_outage_is_not_given_back() {
         assert_eq!(limiter.available_permits().await.unwrap(), 5, "{name}");
     }
 }
+
+/// A preview was that of the store, and a deleted limiter had no permits before the end of the recovery.
+#[tokio::test(flavor = "multi_thread")]
+async fn previews_and_deletions_apply_to_the_shares_of_a_recovery() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    // The recovery takes as long.
+    let builder = Limits::builder().redis(proxy.url()).no_limits_file().instances(2);
+    let limits = builder.deadline(10 * SECOND).build().await.unwrap();
+    let limiters = all_rules().map(|(name, quota)| (name, limits.limiter(name, quota)));
+    for (_, limiter) in &limiters {
+        limiter.acquire(1).await.unwrap();
+    }
+    let other = process(&server.url(), Some(2)).await;
+    other.limiter("foreign", quota(10, HOUR)).acquire(1).await.unwrap();
+    proxy.cut();
+    notice_outage(&limits).await;
+    for (name, limiter) in &limiters {
+        assert_eq!(admitted_of(limiter, 10).await, 4, "{name}");
+    }
+    proxy.restore();
+    eventually("the server is found", 5 * SECOND, || limits.health().is_ok());
+    let foreign = limits.configured("foreign");
+    assert_eq!(foreign.available_permits().await.unwrap(), 9, "its share is unknown");
+    assert_eq!(foreign.peek(1).await.unwrap().remaining(), 9);
+    assert_eq!(foreign.try_acquire(1).await.unwrap().remaining(), 8);
+    for (name, limiter) in &limiters {
+        assert_eq!(limiter.available_permits().await.unwrap(), 0, "{name}");
+        let rejections =
+            [limiter.peek(1).await.unwrap_err(), limiter.try_acquire(1).await.unwrap_err()];
+        assert!(rejections.iter().all(|one| one.decision().unwrap().is_degraded()), "{name}");
+        assert!(limiter.delete().await.unwrap(), "{name}");
+        assert_eq!(limiter.available_permits().await.unwrap(), 5, "{name}");
+        assert!(!limiter.peek(5).await.unwrap().is_degraded(), "{name}");
+        assert_eq!(admitted_of(limiter, 10).await, 5, "{name}");
+    }
+}

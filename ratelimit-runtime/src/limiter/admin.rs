@@ -42,7 +42,10 @@ pub(super) fn both<T>(
 
 impl Core {
     /// Returns the permits available under every limit, or from all shards together.
-    pub(crate) async fn available(self: &Arc<Self>, limits: &Services) -> Result<u64, StoreError> {
+    pub(crate) async fn available(
+        self: &Arc<Self>,
+        limits: &Arc<Services>,
+    ) -> Result<u64, StoreError> {
         if self.is_disabled(limits) {
             return Ok(u64::MAX);
         }
@@ -55,8 +58,9 @@ impl Core {
         Ok(free)
     }
 
-    async fn available_here(&self, limits: &Services) -> Result<u64, StoreError> {
+    async fn available_here(self: &Arc<Self>, limits: &Arc<Services>) -> Result<u64, StoreError> {
         let rule = self.rule(limits);
+        let of_shares = self.left_of_shares(limits, &rule).await?;
         let request = match &rule.numbers {
             Ok(numbers) => Part { core: self, rule: &rule, numbers }.request(limits),
             // Only the store may have a configuration.
@@ -66,7 +70,7 @@ impl Core {
         let reply = limits.store.peek(&request, 1).await?;
         Ok(match reply.outcome {
             Outcome::PerClient => look_here(limits, self, &reply, 1).remaining,
-            _ => reply.remaining,
+            _ => reply.remaining.min(of_shares.unwrap_or(u64::MAX)),
         })
     }
 
@@ -184,7 +188,7 @@ impl Core {
         self.state(&self.rule(limits));
         self.note(config);
         match state {
-            KeepState::Reset => limits.per_client.forget(&self.keys),
+            KeepState::Reset => self.forget_used(limits),
             KeepState::Keep => limits.per_client.keep_for(&self.keys, &config),
         }
         if let Some(idle) = write.keep_alive {
@@ -222,7 +226,7 @@ impl Core {
 
     async fn delete_here(&self, limits: &Services) -> Result<bool, StoreError> {
         let deleted = limits.store.delete(&self.keys).await?;
-        limits.per_client.forget(&self.keys);
+        self.forget_used(limits);
         if self.in_force().is_some() {
             // If this process counts the limiter, its next call queries the store.
             match self.numbers(limits) {
@@ -234,6 +238,13 @@ impl Core {
         self.forget_block();
         self.changed();
         Ok(deleted)
+    }
+
+    /// Discards what this process counted of a limiter whose usage the store has discarded.
+    fn forget_used(&self, limits: &Services) {
+        limits.per_client.forget(&self.keys);
+        self.forget_left();
+        limits.local.forget(&self.keys);
     }
 
     pub(crate) async fn expire(

@@ -264,6 +264,10 @@ impl Core {
         self.in_force.lock().unwrap_or_else(PoisonError::into_inner).left.as_deref().copied()
     }
 
+    pub(super) fn forget_left(&self) {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).left = None;
+    }
+
     /// Returns the process that announced the stored configuration, if it is gone.
     pub(super) fn gone(&self) -> Option<MemberId> {
         MemberId::of_bits(self.made()?.gone.load(Ordering::Relaxed))

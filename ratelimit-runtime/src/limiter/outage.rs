@@ -170,6 +170,13 @@ impl Local {
         }
     }
 
+    /// Discards what was granted here of a limiter.
+    pub(super) fn forget(&self, keys: &StateKeys) {
+        if self.counted().remove(keys.config()).is_some() {
+            self.counts.forget(keys);
+        }
+    }
+
     /// Removes limiters without permits in use. Returns whether any limiter is left.
     fn sweep(&self, limits: &Services) -> bool {
         let mut all = self.counted();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ratelimit_spec::{Mode, OnStoreError, shard_of};
 
-use super::{Outcome, Refusals, Side, Why, answer::Ready};
+use super::{Outcome, Refusals, Side, Why, answer::Ready, recovery};
 use crate::{
     Decision, Reason, Rejection, Settlement, StoreError, StoreErrorKind,
     limiter::{
@@ -67,9 +67,9 @@ impl Core {
         permits: u64,
     ) -> Result<Decision, Why> {
         let ready = self.ready_if(limits, rule, permits, || true).map_err(Why::Rejected)?;
-        let cost = match ready {
+        let (numbers, cost) = match ready {
             Ready::Decided(decision) => return Ok(decision),
-            Ready::Ask(_, cost) => cost,
+            Ready::Ask(numbers, cost) => (numbers, cost),
         };
         if let Some(shards) = rule.shards() {
             if let Some(rejection) = self.too_many_of_shards(limits, rule, permits).await {
@@ -77,9 +77,19 @@ impl Core {
             }
             return self.look_at_any(limits, shards, permits).await;
         }
+        let here = self.is_counted_here(rule);
+        let asked = Asked { position: 0, core: self, rule, numbers, permits: cost };
+        if !here {
+            match recovery::look_at_shares(limits, &asked).await {
+                Ok(Some(each)) if each.iter().any(|reply| reply.outcome != Outcome::Granted) => {
+                    return self.seen(rule, &each, cost, true);
+                }
+                Ok(_) => {}
+                Err(error) => return self.look_without_store(limits, rule, cost, &error),
+            }
+        }
         let parts = self.parts(rule);
         let mut each = Vec::with_capacity(parts.len());
-        let here = self.is_counted_here(rule);
         let count = |part: &Part<'_>, config| {
             limits.per_client.look(&part.core.keys, counted_here(config), cost)
         };
@@ -151,17 +161,24 @@ impl Core {
             OnStoreError::Allow => Ok(self.unlimited(limits).without_store()),
             OnStoreError::Local => {
                 limits.local.begin(limits, self, rule);
-                let look = |part: &Part<'_>| {
-                    limits.local.counts.look(
-                        &part.core.keys,
-                        local_share(limits, part.in_force()),
-                        permits,
-                    )
-                };
-                let each: Vec<_> = self.parts(rule).iter().map(look).collect();
+                let each = self.look_at_shares(limits, rule, permits);
                 self.seen(rule, &each, permits, true)
             }
         }
+    }
+
+    /// Returns what this process's share of each limit would reply to a request.
+    pub(super) fn look_at_shares(
+        &self,
+        limits: &Services,
+        rule: &Rule,
+        permits: u32,
+    ) -> Vec<Reply> {
+        let look = |part: Part<'_>| {
+            let share = local_share(limits, part.in_force());
+            limits.local.counts.look(&part.core.keys, share, permits)
+        };
+        self.each_part(rule).map(look).collect()
     }
 
     async fn look_at_any(

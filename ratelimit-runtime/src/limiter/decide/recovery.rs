@@ -13,6 +13,7 @@ use crate::{
     StoreError, clock,
     limiter::{
         batch,
+        core::{Core, Rule},
         outage::Refused,
         per_process::{count, local_share},
         plan::Asked,
@@ -39,14 +40,9 @@ pub(super) async fn within_shares(
     until: Instant,
 ) -> Result<Vec<Granted>, Refusals> {
     let due = clock::instant() + limits.deadline;
-    let cores = asked.iter().flat_map(|asked| asked.core.each_part(asked.rule));
-    // Otherwise the permits of this call would later be charged as if the store had not granted them.
-    if let Some(charging) = limits.local.charge_first(limits, cores.map(|part| part.core))
-        && let Err(error) = by(due, limits, charging).await.and_then(Refused::any)
-    {
+    if let Err(error) = keep(limits, asked, until, due).await {
         return policy::without_store(limits, asked, &error);
     }
-    asked.iter().for_each(|asked| limits.local.keep(limits, asked, until));
     let shares = count(&limits.local.counts, asked, |config| local_share(limits, config));
     let outcomes = |outcome| move |reply: &Reply| reply.outcome == outcome;
     let mut replies = shares.iter().flat_map(|each| each.iter());
@@ -66,6 +62,51 @@ pub(super) async fn within_shares(
     // Without the store, the policy takes from the share again.
     drop(taken);
     replied(limits, asked, replies)
+}
+
+/// Returns what the shares reply to a call that takes nothing; `None` if the store alone decides it.
+pub(super) async fn look_at_shares(
+    limits: &Arc<Services>,
+    asked: &Asked<'_>,
+) -> Result<Option<Vec<Reply>>, StoreError> {
+    let Some(until) = until(limits, &[asked]) else { return Ok(None) };
+    keep(limits, &[asked], until, clock::instant() + limits.deadline).await?;
+    let shares = asked.core.look_at_shares(limits, asked.rule, asked.permits);
+    let exceeds = |reply: &Reply| reply.outcome == Outcome::ExceedsCapacity;
+    Ok((!shares.iter().any(exceeds)).then_some(shares))
+}
+
+impl Core {
+    /// Returns the permits that this process's shares have left; `None` if a call is not limited to them.
+    pub(in crate::limiter) async fn left_of_shares(
+        self: &Arc<Self>,
+        limits: &Arc<Services>,
+        rule: &Rule,
+    ) -> Result<Option<u64>, StoreError> {
+        let Ok(numbers) = &rule.numbers else { return Ok(None) };
+        if self.is_counted_here(rule) {
+            return Ok(None);
+        }
+        let asked = Asked { position: 0, core: self, rule, numbers, permits: 1 };
+        let shares = look_at_shares(limits, &asked).await?;
+        Ok(shares.into_iter().flatten().map(|share| share.remaining).min())
+    }
+}
+
+/// Counts all limits of a call in this process too from now on.
+async fn keep(
+    limits: &Arc<Services>,
+    asked: &[&Asked<'_>],
+    until: Instant,
+    due: Instant,
+) -> Result<(), StoreError> {
+    let cores = asked.iter().flat_map(|asked| asked.core.each_part(asked.rule));
+    // Otherwise the permits of this call would later be charged as if the store had not granted them.
+    if let Some(charging) = limits.local.charge_first(limits, cores.map(|part| part.core)) {
+        by(due, limits, charging).await.and_then(Refused::any)?;
+    }
+    asked.iter().for_each(|asked| limits.local.keep(limits, asked, until));
+    Ok(())
 }
 
 async fn by<T>(
