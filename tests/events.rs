@@ -3,14 +3,19 @@
 
 use std::{
     io,
-    sync::{Arc, Mutex},
+    pin::pin,
+    sync::{Arc, Mutex, mpsc},
+    task::{self, Poll, Waker},
+    thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Event, Limits, LimitsBuilder, Mode, Quota, Reason, Settings};
-use tests::{eventually, limits_file::LimitsFile, redis_server::RedisServer};
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::format::FmtSpan;
+use ratelimit_runtime::{
+    Event, Limits, LimitsBuilder, Mode, Quota, Reason, Rejection, Settings, rate_limit,
+};
+use tests::{alone::alone, eventually, limits_file::LimitsFile, redis_server::RedisServer};
+use tracing::{Subscriber, subscriber::DefaultGuard};
+use tracing_subscriber::{Layer, fmt::format::FmtSpan, layer::Context, layer::SubscriberExt};
 
 const SECOND: Duration = Duration::from_secs(1);
 const YAML: &str =
@@ -251,4 +256,40 @@ async fn a_callback_that_panics_ends_nothing_else() {
     }
     server.cont();
     eventually("the server is found again", 6 * SECOND, || limits.health().is_ok());
+}
+
+/// Returns the output of a future that waits for nothing.
+fn now<F: Future>(future: F) -> F::Output {
+    match pin!(future).poll(&mut task::Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+#[rate_limit(key = "log", rate = 10, per = "1h", wait = "none")]
+async fn log() -> Result<(), Rejection> {
+    Ok(())
+}
+
+/// A log that limits its lines.
+struct LimitedLog(mpsc::Sender<Result<(), Rejection>>);
+
+impl<S: Subscriber> Layer<S> for LimitedLog {
+    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
+        if event.metadata().target() == "ratelimit" {
+            let _ = self.0.send(now(log()));
+        }
+    }
+}
+
+/// The limits were created while the event was reported, which waited for them.
+#[test]
+fn a_log_may_call_rate_limited_functions() {
+    alone("a_log_may_call_rate_limited_functions", || {
+        let (sender, logged) = mpsc::channel();
+        let subscriber = tracing_subscriber::registry().with(LimitedLog(sender));
+        tracing::subscriber::set_global_default(subscriber).unwrap();
+        thread::spawn(|| now(log()).unwrap());
+        logged.recv_timeout(5 * SECOND).unwrap().unwrap();
+    });
 }

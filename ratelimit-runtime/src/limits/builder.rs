@@ -301,19 +301,13 @@ impl LimitsBuilder {
         Self::default().clock(clock).embedded(None)
     }
 
-    /// Returns the limits of a program that installed none. Their problems are reported with each call.
-    pub(super) fn unattended() -> Limits {
-        match Self::default().load(Arc::default()) {
-            Ok((limits, warnings)) => {
-                warnings.iter().for_each(|warning| limits.services.events.emit(warning));
-                limits
-            }
-            Err(error) => {
-                let limits = Self::default().embedded(Some(error.clone()));
-                limits.services.events.emit(&Event::NotInstalled { error });
-                limits
-            }
-        }
+    /// Returns the limits of a program that installed none, and the events to report. Their problems are reported with
+    /// each call.
+    pub(super) fn unattended() -> (Limits, Vec<Event>) {
+        Self::default().load(Arc::default()).unwrap_or_else(|error| {
+            let limits = Self::default().embedded(Some(error.clone()));
+            (limits, vec![Event::NotInstalled { error }])
+        })
     }
 
     /// Returns limits on the embedded store, without a file; if `broken`, each call reports why.
@@ -330,8 +324,12 @@ impl LimitsBuilder {
             validate::load(&self.source, self.shadow, |file, problems| {
                 self.program(file, problems)
             })?;
+        let is_unset = matches!(program.store, Chosen::Unset);
         let limits = self.assemble(program, file, None, engine);
-        let warnings = limits.made.origin.news(warnings);
+        let mut warnings = limits.made.origin.news(warnings);
+        if is_unset {
+            warnings.insert(0, Event::EmbeddedStore);
+        }
         Ok((limits, warnings))
     }
 
@@ -347,9 +345,6 @@ impl LimitsBuilder {
         let fixed = file::Fixed::of(file.as_ref().map(|file| &file.limits), &self.chosen());
         let Program { key_prefix, deadline, remembered, shown, trusted_proxies, store } = program;
         let events = Events::to(self.on_event, Arc::clone(&engine));
-        if let Chosen::Unset = store {
-            events.emit(&Event::EmbeddedStore);
-        }
         // Redis has its own time, which continues while tokio's is paused.
         let pauses = !matches!(store, Chosen::Redis(..));
         let clock = self.clock.unwrap_or_else(|| Clock::with_engine(Arc::clone(&engine), pauses));

@@ -103,10 +103,24 @@ fn add_strictest(outcomes: &mut Vec<Observed>, outcome: &Observed) {
     outcomes.push(outcome.clone());
 }
 
+/// Returns the limits of a program that installed none.
+#[cold]
+fn unattended() -> &'static Limits {
+    let mut events = Vec::new();
+    let limits = INSTALLED.get_or_init(|| {
+        let limits;
+        (limits, events) = LimitsBuilder::unattended();
+        limits
+    });
+    // A log may call rate-limited functions itself, which need the limits.
+    events.iter().for_each(|event| limits.services.events.emit(event));
+    limits
+}
+
 impl Limits {
     /// Calls a function with the limits of the running code, and with its observer.
     pub(crate) fn with_scope<T>(run: impl Fn(&Self, Option<&Observer>) -> T) -> T {
-        let installed = || INSTALLED.get_or_init(LimitsBuilder::unattended);
+        let installed = || INSTALLED.get().unwrap_or_else(unattended);
         let scoped = SCOPE.try_with(|scope| {
             let limits = scope.limits.as_ref().unwrap_or_else(|| installed());
             run(limits, scope.observer.as_ref())
