@@ -4,14 +4,14 @@
 use std::{
     io,
     pin::pin,
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, Mutex, OnceLock, mpsc},
     task::{self, Poll, Waker},
     thread,
     time::{Duration, Instant},
 };
 
 use ratelimit_runtime::{
-    Event, Limits, LimitsBuilder, Mode, Quota, Reason, Rejection, Settings, rate_limit,
+    Event, Limits, LimitsBuilder, Mode, Quota, Quotas, Reason, Rejection, Settings, rate_limit,
 };
 use tests::{alone::alone, eventually, limits_file::LimitsFile, redis_server::RedisServer};
 use tracing::{Subscriber, subscriber::DefaultGuard};
@@ -292,4 +292,22 @@ fn a_log_may_call_rate_limited_functions() {
         thread::spawn(|| now(log()).unwrap());
         logged.recv_timeout(5 * SECOND).unwrap().unwrap();
     });
+}
+
+/// The event was reported while the limiter was created, which waited for itself.
+#[test]
+fn a_callback_may_use_the_limiter_of_its_event() {
+    let limits = Arc::new(OnceLock::<Limits>::new());
+    let (sender, quotas) = mpsc::channel();
+    let known = Arc::clone(&limits);
+    let builder = Limits::builder().memory().limits_yaml("limiters: { x: { burst: 9 } }\n");
+    let builder = builder.on_event(move |event| {
+        if let (Event::NoEffect { limiter, .. }, Some(limits)) = (event, known.get()) {
+            sender.send(limits.configured(limiter).quotas()).unwrap();
+        }
+    });
+    limits.set(now(builder.build()).unwrap()).unwrap();
+    let quota = Quota::per_second(5);
+    thread::spawn(move || limits.get().unwrap().limiter("x", quota));
+    assert_eq!(quotas.recv_timeout(5 * SECOND).unwrap(), Some(Quotas::from(quota)));
 }

@@ -204,7 +204,11 @@ impl Declared {
     ) -> Arc<Core> {
         let make = || Core::new(services, Arc::clone(&self.family), name, given.cloned());
         match self.family.keys {
-            Keys::One => Arc::clone(self.only.get_or_init(|| Arc::new(make()))),
+            Keys::One => {
+                let core = Arc::clone(self.only.get_or_init(|| Arc::new(make())));
+                core.check_given(services);
+                core
+            }
             Keys::Many => self.own_or_shared(services, name, given),
         }
     }

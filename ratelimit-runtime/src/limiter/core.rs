@@ -67,6 +67,8 @@ pub(super) struct Rule {
     pub(super) continues: Option<u64>,
     /// The number of the first of the consecutive rules that have an equal configuration.
     pub(super) first: u64,
+    /// Whether settings without an effect were reported.
+    pub(super) is_checked: AtomicBool,
     /// The configuration, shared by all limiters that use it.
     pub(super) config: OnceLock<Arc<Config>>,
     /// The terms under which this process counts them.

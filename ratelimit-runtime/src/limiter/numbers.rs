@@ -4,7 +4,7 @@ use std::{
     any::Any,
     sync::{
         Arc, OnceLock, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     Rejection, Settings, clock,
+    events::Event,
     report::Source,
     settings::{Current, Family, Name, Unresolved, wait_of_calls},
     store::{AnyStore, Assertion, Config, Lease, Rejects, Terms},
@@ -81,6 +82,7 @@ impl Rule {
             members: Members::Itself,
             continues: None,
             first: number,
+            is_checked: AtomicBool::new(false),
             config: OnceLock::new(),
             terms: OnceLock::new(),
         }
@@ -191,6 +193,20 @@ impl Core {
         }
     }
 
+    /// Reports the settings of the limits file that have no effect on the settings in code, once for each rule. Called
+    /// without a lock, because a receiver of the event may use the limiter.
+    pub(crate) fn check_given(&self, limits: &Services) {
+        let (Some(given), None) = (self.given(), self.share()) else { return };
+        let rule = self.rule.load();
+        if rule.numbers.is_err() || rule.is_checked.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        for conflict in limits.current().without_effect(&self.family, self.names().given, &given) {
+            let (limiter, conflict) = (Arc::clone(&self.family.key), conflict.to_string());
+            limits.events.emit(&Event::NoEffect { limiter, conflict });
+        }
+    }
+
     /// Shows settings in code in the report, if this limiter has a row of its own.
     pub(crate) fn report_given(&self, settings: Option<&Settings>) {
         let row = self.family.row();
@@ -217,6 +233,7 @@ impl Core {
         let (stored, itself) = ((&self.keys, &self.family), (self.names(), self.share()));
         let renewed = Rule::of(limits, stored, itself, given.as_ref(), Some(rule));
         self.adopt(&renewed);
+        self.check_given(limits);
         renewed
     }
 

@@ -213,12 +213,6 @@ impl Rule {
             return rule;
         }
         let numbers = resolve(&current, family, itself, given);
-        if let (Some(given), None, Ok(_)) = (given, itself.1, &numbers) {
-            for conflict in current.without_effect(family, itself.0.given, given) {
-                let (limiter, conflict) = (Arc::clone(&family.key), conflict.to_string());
-                limits.events.emit(&Event::NoEffect { limiter, conflict });
-            }
-        }
         let since = current.since_of(family, itself.0.given);
         let known = before.map_or(&Members::Itself, |rule| &rule.members);
         let rule = match before {

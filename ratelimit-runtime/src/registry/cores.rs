@@ -93,6 +93,7 @@ impl Cores {
             self.hasher.hash_one((known.family, known.core.name()))
         });
         drop(shard);
+        core.check_given(limits);
         limits.crowd.grow(&limits.engine);
         core
     }
