@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use ratelimit_runtime::{Limiter, Limits, Quota, Reason};
+use ratelimit_runtime::{Limiter, Limits, Quota, RateChange, Reason};
 use tests::{eventually, proxy::Proxy, redis_server::RedisServer, window::worst_window};
 use tokio::task::JoinSet;
 

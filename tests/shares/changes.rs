@@ -118,3 +118,27 @@ async fn previews_and_deletions_apply_to_the_shares_of_a_recovery() {
         assert_eq!(admitted_of(limiter, 10).await, 5, "{name}");
     }
 }
+
+/// What was left of the old quota was taken for what is left of the new one: 6 calls were admitted.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_goes_on_from_what_a_new_quota_leaves() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = process(&proxy.url(), None).await;
+    let limiters = all_rules().map(|(name, before)| (name, before, limits.limiter(name, before)));
+    for (name, before, limiter) in &limiters {
+        assert_eq!(admitted_of(limiter, 4).await, 4, "{name}");
+        let more = Quota::new(20, before.per()).unwrap();
+        let more = match *name {
+            "sliding" => more,
+            "fixed" => more.fixed_window(),
+            _ => more.token_bucket(20).unwrap(),
+        };
+        limiter.set_rate(RateChange::new(more).carry()).await.unwrap();
+    }
+    proxy.cut();
+    notice_outage(&limits).await;
+    for (name, _, limiter) in &limiters {
+        assert_eq!(admitted_of(limiter, 40).await, 16, "{name}");
+    }
+}

@@ -288,8 +288,16 @@ impl Core {
 
     /// Stores a configuration that this process wrote itself.
     pub(super) fn note(&self, config: Config) {
-        let config = Some(self.rule.load().shared(config));
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).config = config;
+        let config = self.rule.load().shared(config);
+        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let InForce { config: before, left, .. } = &mut *in_force;
+        if let (Some(before), Some(left)) = (before, left) {
+            // The permits in use are the same.
+            let with_more = left.permits.saturating_add(config.capacity());
+            left.permits = with_more.saturating_sub(before.capacity());
+        }
+        in_force.config = Some(config);
+        drop(in_force);
         self.forget_refused();
     }
 }
