@@ -10,7 +10,7 @@ use ratelimit_runtime::{
     Event, Limits, Rejection, rate_limit,
     report::Reconciled,
 };
-use tests::{eventually, redis_server::RedisServer};
+use tests::{eventually, proxy::Proxy, redis_server::RedisServer};
 
 /// A process with this rate, and what it reconciled.
 async fn process(server: &RedisServer, rate: u64) -> (Limits, Arc<Mutex<Vec<Reconciled>>>) {
@@ -183,4 +183,32 @@ async fn each_tells_what_its_busiest_limiters_did() {
     assert_eq!(__private::members(&idle).await.unwrap().len(), 1, "one has left");
     let embedded = Limits::builder().memory().no_limits_file().build().await.unwrap();
     assert_eq!(__private::members(&embedded).await.unwrap(), []);
+}
+
+/// Each took a round trip of its own, and those of a large fleet took longer than the deadline.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_members_of_a_large_fleet_are_read_in_few_round_trips() {
+    const OTHERS: usize = 300;
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let builder = Limits::builder().redis(proxy.url()).no_limits_file();
+    let limits = builder.deadline(Duration::from_secs(10)).build().await.unwrap();
+    let join = "for n = 1, tonumber(ARGV[1]) do
+        local process = string.format('%08x', n)
+        redis.call('ZADD', 'ratelimit:~members', n, '00000000' .. process)
+        redis.call('HSET', '{ratelimit:~members}:' .. process,
+            'program', 'p' .. n, 'version', '1', 'host', 'h', 'pid', n, 'since', n, 'limiters', '')
+    end";
+    let read = async || {
+        let members = __private::members(&limits).await;
+        let mut members = members.map_err(|error| error.to_string()).unwrap();
+        members.retain(|member| member.host == "h");
+        members.into_iter().map(|member| (member.program, member.pid)).collect::<Vec<_>>()
+    };
+    // It opens the connection.
+    read().await;
+    server.cli::<()>(&["EVAL", join, "0", &OTHERS.to_string()]);
+    proxy.delay(Duration::from_millis(50));
+    let all: Vec<_> = (1..=OTHERS).map(|n| (format!("p{n}"), u32::try_from(n).unwrap())).collect();
+    assert_eq!(read().await, all);
 }

@@ -82,26 +82,46 @@ impl RedisStore {
     async fn roster(&self, keys: &StateKeys) -> Result<Vec<Member>, StoreError> {
         let all = |_: &Live, _| redis::cmd("ZRANGE").arg(keys.config()).arg(0).arg(-1).to_owned();
         let ids: Vec<String> = self.ask_about(keys, all).await?;
-        let mut members = Vec::with_capacity(ids.len());
-        for id in ids.iter().filter_map(|id| id.parse::<MemberId>().ok()) {
-            let about = |_: &Live, _| {
-                let mut about = redis::cmd("HMGET");
-                about.arg(keys.beside(&id.process_text()));
-                about.arg(&["program", "version", "host", "pid", "since", "limiters"]).to_owned()
-            };
-            let fields: [Option<String>; 6] = self.ask_about(keys, about).await?;
-            let [Some(program), Some(version), Some(host), pid, since, limiters] = fields else {
-                // Its heartbeats have ended.
-                continue;
-            };
-            let number = |text: Option<String>| text.and_then(|text| text.parse::<u64>().ok());
-            let pid = number(pid).and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default();
-            let since_us = number(since).unwrap_or_default();
-            let limiters = limiters.unwrap_or_default();
-            let limiters = limiters.lines().filter_map(Counts::read).collect();
-            members.push(Member { id, program, version, host, pid, since_us, limiters });
+        let ids: Vec<MemberId> = ids.iter().filter_map(|id| id.parse().ok()).collect();
+        self.described(keys, &ids).await
+    }
+
+    /// Returns the members with these ids. All commands are sent before the first reply, because one round trip for
+    /// each would take longer than the deadline if there are many.
+    async fn described(
+        &self,
+        keys: &StateKeys,
+        ids: &[MemberId],
+    ) -> Result<Vec<Member>, StoreError> {
+        match ids {
+            [] => return Ok(Vec::new()),
+            [id] => return Ok(Vec::from_iter(self.member(keys, *id).await?)),
+            _ => {}
         }
+        let (some, others) = ids.split_at(ids.len() / 2);
+        let [some, others] = [some, others].map(|ids| Box::pin(self.described(keys, ids)));
+        let (mut members, others) = tokio::try_join!(some, others)?;
+        members.extend(others);
         Ok(members)
+    }
+
+    /// Returns a member as its last heartbeat describes it; `None` if its heartbeats have ended.
+    async fn member(&self, keys: &StateKeys, id: MemberId) -> Result<Option<Member>, StoreError> {
+        let about = |_: &Live, _| {
+            let mut about = redis::cmd("HMGET");
+            about.arg(keys.beside(&id.process_text()));
+            about.arg(&["program", "version", "host", "pid", "since", "limiters"]).to_owned()
+        };
+        let fields: [Option<String>; 6] = self.ask_about(keys, about).await?;
+        let [Some(program), Some(version), Some(host), pid, since, limiters] = fields else {
+            return Ok(None);
+        };
+        let number = |text: Option<String>| text.and_then(|text| text.parse::<u64>().ok());
+        let pid = number(pid).and_then(|pid| u32::try_from(pid).ok()).unwrap_or_default();
+        let since_us = number(since).unwrap_or_default();
+        let limiters = limiters.unwrap_or_default();
+        let limiters = limiters.lines().filter_map(Counts::read).collect();
+        Ok(Some(Member { id, program, version, host, pid, since_us, limiters }))
     }
 }
 
