@@ -81,6 +81,32 @@ async fn a_server_that_accepts_no_further_connection_decides_calls_of_those_it_h
     }
 }
 
+/// The gate closed for all runtimes when one of them could not connect, again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_runtime_that_a_full_server_refuses_calls_on_the_connection_of_the_heartbeats() {
+    let server = RedisServer::builder().config("maxclients", "8").start();
+    let limits = limits(&server, "").await;
+    let limiter = limits.limiter("x", Quota::new(1_000_000, 3600 * SECOND).unwrap());
+    eventually("a heartbeat", 15 * SECOND, || server.cli(&["EXISTS", "ratelimit:~members"]));
+    let mut others = Vec::new();
+    while let Ok(mut other) = server.connect()
+        && redis::cmd("PING").exec(&mut other).is_ok()
+    {
+        others.push(other);
+    }
+    let health = limits.health();
+    let calling = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            for n in 0..20 {
+                assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{n}: {health:?}");
+            }
+        });
+    });
+    calling.join().unwrap();
+    assert!(limits.health().is_ok(), "{:?}", limits.health());
+}
+
 /// A process without calls stayed healthy, and reported that it does not know the other processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_that_was_changed_shows_without_any_call() {

@@ -114,6 +114,8 @@ impl Link {
         self.lines.all().iter().any(|line| line.peer(&server).live().is_some())
     }
 
+    /// Returns the open connection of a runtime to a server, opening it if there is none. A server that refuses a
+    /// further one is reached on the engine's, if that is open.
     pub(super) async fn connected(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
@@ -123,13 +125,18 @@ impl Link {
         if let Some(live) = peer.live() {
             return Ok(live);
         }
-        let (link, server, asked) = (Arc::clone(self), Arc::clone(server), clock::instant());
+        let (link, to, asked) = (Arc::clone(self), Arc::clone(server), clock::instant());
         // The attempt outlives a caller whose deadline is shorter.
         let attempt =
-            line.runtime().spawn(async move { link.connect_once(&peer, server, asked).await });
-        attempt
-            .await
-            .unwrap_or_else(|_| Err(StoreError::unavailable("redis: connection attempt aborted")))
+            line.runtime().spawn(async move { link.connect_once(&peer, to, asked).await });
+        let error = match attempt.await {
+            Ok(Ok(live)) => return Ok(live),
+            Ok(Err(error)) => error,
+            Err(_) => StoreError::unavailable("redis: connection attempt aborted"),
+        };
+        let of_engine = || self.lines.of_engine().peer(server).live();
+        let is_refused = error.kind() == StoreErrorKind::Unavailable;
+        is_refused.then(of_engine).flatten().ok_or(error)
     }
 
     async fn connect_once(
