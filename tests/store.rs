@@ -9,8 +9,11 @@ use ratelimit_runtime::{
     test_util::ManualClock,
 };
 use tests::{
-    could_not_run, redis_cluster::RedisCluster, redis_sentinel::RedisSentinel,
-    redis_server::RedisServer, tls::TlsServer,
+    could_not_run,
+    redis_cluster::RedisCluster,
+    redis_sentinel::RedisSentinel,
+    redis_server::RedisServer,
+    tls::{Authority, TlsServer},
 };
 
 #[path = "store/suite.rs"]
@@ -85,4 +88,23 @@ async fn a_certificate_nobody_vouches_for_is_refused_at_startup() {
     let limits = Limits::builder().redis(server.url()).tls_ca(other.ca_file()).build().await;
     let error = limits.unwrap_err().to_string();
     assert!(error.contains("certificate"), "{error}");
+}
+
+/// The first two were an `UnknownIssuer` of the server, and the last one a store that is never available.
+#[tokio::test]
+async fn a_file_without_a_valid_certificate_of_an_authority_is_refused_at_startup() {
+    let identity = Authority::new().certify(&["localhost"]);
+    let cut = &identity.certificate[..identity.certificate.len() / 2];
+    let broken = format!("{}\n-----END CERTIFICATE-----\n", cut.trim_end());
+    let file = std::env::temp_dir().join(format!("no-authority-{}.pem", std::process::id()));
+    for (pem, why) in
+        [("", "it has no certificate"), (&identity.key, "it has no certificate"), (&broken, "")]
+    {
+        std::fs::write(&file, pem).unwrap();
+        let builder = Limits::builder().redis("rediss://127.0.0.1:1").no_limits_file();
+        let error = builder.tls_ca(&file).build().await.unwrap_err().to_string();
+        let named = format!("certificates `{}` cannot be used: {why}", file.display());
+        assert!(error.contains(&named), "{error}");
+    }
+    std::fs::remove_file(&file).unwrap();
 }

@@ -217,10 +217,36 @@ fn read_certificates(path: &Path) -> Result<Vec<u8>, Box<Problem>> {
             format!("certificates `{}` require the crate feature `tls`; enable it", path.display());
         return Err(refused("tls_ca", message));
     }
-    fs::read(path).map_err(|error| {
+    let pem = fs::read(path).map_err(|error| {
         let message = format!("certificates `{}` cannot be read: {error}", path.display());
-        Problem::new(ProblemKind::File, message).about("tls_ca").caused_by(error).into()
-    })
+        Problem::new(ProblemKind::File, message).about("tls_ca").caused_by(error)
+    })?;
+    #[cfg(feature = "tls")]
+    check(&pem).map_err(|why| {
+        let path = path.display();
+        let message = format!(
+            "certificates `{path}` cannot be used: {why}; write the certificates of the authorities, in PEM form"
+        );
+        refused("tls_ca", message)
+    })?;
+    Ok(pem)
+}
+
+/// Checks certificates as the driver reads them: it would report an invalid one as a failed connection, and a file
+/// without any as an unknown issuer.
+#[cfg(feature = "tls")]
+fn check(pem: &[u8]) -> Result<(), String> {
+    use rustls::{
+        RootCertStore,
+        pki_types::{CertificateDer, pem::PemObject},
+    };
+
+    let mut authorities = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        authorities.add(certificate).map_err(|error| error.to_string())?;
+    }
+    if authorities.is_empty() { Err("it has no certificate".to_owned()) } else { Ok(()) }
 }
 
 /// Returns a variable of the environment, unless it is unset or empty.
