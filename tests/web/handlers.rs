@@ -18,7 +18,7 @@ use ratelimit_runtime::{
 use serde_json::{Value, json};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
-use crate::{MINUTE, header, limits, quota, reporting, text};
+use crate::{MINUTE, SECOND, header, limits, quota, reporting, text};
 
 #[rate_limit(key = "response:{id}", rate = 1, per = "1m", wait = "none")]
 async fn response(Path(id): Path<u64>) -> Response {
@@ -310,4 +310,39 @@ async fn a_layer_outside_may_respond_by_an_empty_body() {
         assert_eq!((answer.status().as_u16(), text(answer).await.as_str()), (status, body));
     }
     assert_eq!(app.call(Request::new(Body::empty())).await.unwrap().status(), 429);
+}
+
+/// A limit outside admits the request with its last permit, and the handler rejects it for a shorter time.
+#[tokio::test]
+async fn a_rejected_request_is_not_repeated_before_every_limit_admits_it() {
+    for headers in [Headers::Ietf, Headers::Off] {
+        let (limits, time) = limits().await;
+        let hourly = Limit::new("hourly", quota(2, 60 * MINUTE)).headers(headers).limits(&limits);
+        let app = shop().layer(hourly).layer(headers);
+        assert_eq!(get_path(&app, &limits, "/json/1").await.status(), StatusCode::OK);
+        time.advance(MINUTE / 2);
+        let answer = get_path(&app, &limits, "/json/1").await;
+        let after = header(&answer, "retry-after");
+        assert!(text(answer).await.contains(r#""violated-policies":["json:{id}"]"#));
+        assert_eq!(after.unwrap(), "3570", "a minute's limit has a permit after 30 s");
+        time.advance(3_570 * SECOND);
+        assert_eq!(get_path(&app, &limits, "/json/1").await.status(), StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_may_ask_for_a_later_retry() {
+    const DATE: &str = "Fri, 31 Dec 1999 23:59:59 GMT";
+
+    for (own, sent) in [("59", "60"), ("61", "61"), (DATE, DATE)] {
+        let (limits, _) = limits().await;
+        let handler = async move || match own_error(Path(1)).await {
+            Ok(_) => StatusCode::OK.into_response(),
+            Err(error) => ([("retry-after", own)], error).into_response(),
+        };
+        let app = Router::new().route("/", get(handler)).layer(Headers::Ietf);
+        let _ = get_path(&app, &limits, "/").await;
+        let answer = get_path(&app, &limits, "/").await;
+        assert_eq!(header(&answer, "retry-after").unwrap(), sent);
+    }
 }

@@ -41,7 +41,8 @@ struct Written {
 /// The headers of a response that describe the limits of a request.
 ///
 /// `Retry-After` is written in any case to a rejected request that is worth repeating: in whole
-/// seconds, rounded up, and at least 1.
+/// seconds, rounded up, and at least 1. Limits that admitted the request with their last permit count too: the request is
+/// not repeated before each of them has another one. A later `Retry-After` of the service's own stays.
 ///
 /// With the feature `tower` it is a layer, and with `actix` a middleware, which adds the headers to
 /// the responses of annotated handlers.
@@ -82,8 +83,8 @@ impl<'a> Reported<'a> {
 }
 
 impl Headers {
-    /// Replaces the rate limit headers by these, and adds the `Retry-After` of a rejection if there
-    /// is none.
+    /// Replaces the rate limit headers by these, and adds the `Retry-After` of a rejection unless there
+    /// is a later one.
     pub(crate) fn write(self, reported: Reported<'_>, headers: &mut HeaderMap) {
         for name in DESCRIBING {
             headers.remove(name);
@@ -94,9 +95,26 @@ impl Headers {
             Self::Off => {}
         }
         if let Some(seconds) = reported.rejection.and_then(retry_after) {
-            headers.entry(RETRY_AFTER).or_insert_with(|| HeaderValue::from(seconds));
+            let seconds = seconds.max(whole_seconds(used_up(reported)));
+            if headers.get(RETRY_AFTER).is_none_or(|own| is_earlier(own, seconds)) {
+                headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+            }
         }
     }
+}
+
+/// Returns the time for which a limit that admitted the request has nothing left for the next one.
+fn used_up(reported: Reported<'_>) -> Duration {
+    let parts = reported.decision.map(Decision::parts).unwrap_or_default();
+    let admitted = parts.iter().filter(|part| is_reported(part) && part.retry_after().is_none());
+    let used_up = admitted.filter(|part| part.remaining() == 0);
+    used_up.map(Decision::more_after).max().unwrap_or_default()
+}
+
+/// Returns whether a `Retry-After` in seconds ends before these. The service's own may be a date.
+fn is_earlier(own: &HeaderValue, seconds: u64) -> bool {
+    let own = own.to_str().ok().and_then(|own| own.parse::<u64>().ok());
+    own.is_some_and(|own| own < seconds)
 }
 
 fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
