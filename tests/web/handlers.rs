@@ -259,6 +259,23 @@ async fn the_client_is_an_extractor() {
     assert!(event.starts_with("rate limit `{ip}` cannot be enforced as configured: "), "{event}");
 }
 
+#[rate_limit(key = "anyone:{ip?}", rate = 1, per = "1m", wait = "none")]
+async fn anyone(ip: Option<ClientIp>) -> Result<String, Rejection> {
+    Ok(ip.map_or_else(String::new, |ip| ip.to_string()))
+}
+
+#[tokio::test]
+async fn clients_whose_peer_is_unknown_share_a_limiter_if_the_handler_lets_them() {
+    let (limits, events) = reporting().await;
+    let app = Router::new().route("/", get(anyone));
+    let peer = MockConnectInfo(SocketAddr::from(([203, 0, 113, 7], 80)));
+    for (app, client) in [(app.clone(), ""), (app.layer(peer), "203.0.113.7")] {
+        assert_eq!(text(get_path(&app, &limits, "/").await).await, client);
+        assert_eq!(get_path(&app, &limits, "/").await.status(), StatusCode::TOO_MANY_REQUESTS);
+    }
+    assert!(events.try_recv().is_err(), "nothing is misconfigured");
+}
+
 #[tokio::test]
 async fn a_limit_is_a_layer_of_routes_and_of_routers() {
     let (limits, _) = limits().await;

@@ -1,7 +1,9 @@
 //! axum: rejections as responses, and the client's address as an extractor.
 
+use std::convert::Infallible;
+
 use ::axum::{
-    extract::FromRequestParts,
+    extract::{FromRequestParts, OptionalFromRequestParts},
     http::request::Parts,
     response::{IntoResponse, Response},
 };
@@ -39,6 +41,16 @@ impl<S: Sync> FromRequestParts<S> for ClientIp {
         let peer = peer_of(&parts.extensions)
             .ok_or_else(|| unknown_peer(&Limits::current(), &"{ip}".into()))?;
         Ok(Self::from_headers(peer, &parts.headers))
+    }
+}
+
+/// `None` if the address of the peer is unknown, for keys with `{ip?}`.
+impl<S: Sync> OptionalFromRequestParts<S> for ClientIp {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Infallible> {
+        let peer = peer_of(&parts.extensions);
+        Ok(peer.map(|peer| Self::from_headers(peer, &parts.headers)))
     }
 }
 

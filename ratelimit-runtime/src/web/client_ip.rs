@@ -30,7 +30,7 @@ const PREFIX: u8 = 64;
 /// In a key, all IPv6 addresses of one `/64` are one client, because a host can use any of them. An IPv4 address that is
 /// mapped into IPv6 is an IPv4 address.
 ///
-/// With the features `actix` and `axum` it is an extractor.
+/// With the features `actix` and `axum` it is an extractor, and so is an `Option` of it, for keys with `{ip?}`.
 ///
 /// # Examples
 ///
