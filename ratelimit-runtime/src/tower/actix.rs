@@ -32,6 +32,10 @@ type Call<B> = Pin<Box<dyn Future<Output = Result<ServiceResponse<B>, Error>>>>;
 /// With the feature `actix` a limit is a middleware, of an application, a scope, a resource or a route. Functions of a request see
 /// its method, URI, version and headers. An error of a middleware inside is settled and described as the response that it
 /// becomes; middleware outside sees it as an [`InternalError`].
+///
+/// By default actix goes on with the request of a client that hung up, because it may only have closed its half of the connection:
+/// the request keeps its place in line, and takes its permit. Call `HttpServer::h1_allow_half_closed(false)` if
+/// requests wait.
 impl<S, B> Transform<S, ServiceRequest> for Limit
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
