@@ -605,6 +605,11 @@ fn a_value_of_the_wrong_kind_is_refused() {
             "2:13: `checkout` cannot be `5`; write fields such as `{ rate: 5, per: 1s }`",
         ),
         (
+            "limiters:\n  checkout:\n  rate: 5\n  limits: []\n",
+            "3:9: `rate` is a field of a limiter; indent it below the key\n\
+             4:3: `limits` is a field of a limiter; indent it below the key",
+        ),
+        (
             "default: 5/1s\n",
             "1:10: `default` cannot be the text `5/1s`; write fields such as `{ rate: 5, per: 1s }`",
         ),
@@ -752,7 +757,21 @@ fn yaml_that_is_none_says_what_is_missing() {
         ("a: 1}\nb: }\n", "2:4: unmatched `}`; remove it, or quote the text"),
         ("a: \"b\nc: d\n", "1:4: unterminated string; write `\"` at its end, on the same line"),
         ("a: \"b\" c\n", "1:8: unexpected text after a value; quote all of it"),
-        ("a: b: c\n", "1:5: unexpected second `:` on this line; quote text that contains `: `"),
+        (
+            "a: b: c\n",
+            "1:5: unexpected second `:` on this line; write each field on a line of its own, and quote \
+             text that contains `: `",
+        ),
+        (
+            "limiters:\n  a: { rate: 3 per: 1s }\n",
+            "2:19: unexpected second `:` in an entry; separate entries with commas, and quote text that \
+             contains `: `",
+        ),
+        (
+            "a: [b: c: d]\n",
+            "1:9: unexpected second `:` in an entry; separate entries with commas, and quote text that \
+             contains `: `",
+        ),
         (
             "a: { b: 1\n  c: 2 }\n",
             "2:3: missing comma; separate entries with commas, and quote text that contains `[`, `]`, \

@@ -303,6 +303,10 @@ fn settings_fields<'a>(
     report.fields(field.value, section).unwrap_or_else(|value| {
         report.add(field.position, || {
             let name = Quoted(field.name);
+            // The fields are in the column of the key, so YAML takes them for keys.
+            if Settings::NAMES.contains(&field.name) {
+                return format!("{name} is a field of a limiter; indent it below the key");
+            }
             format!("{name} cannot be {value}; write fields such as `{{ rate: 5, per: 1s }}`")
         });
         Vec::new()

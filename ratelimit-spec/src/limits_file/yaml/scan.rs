@@ -255,11 +255,16 @@ impl Scanner {
         }
         if self.flow.is_empty() {
             if self.after_colon {
-                let message = "unexpected second `:` on this line; quote text that contains `: `";
+                let message = "unexpected second `:` on this line; write each field on a line of \
+                               its own, and quote text that contains `: `";
                 return Err(self.problem(column, message));
             }
             self.after_colon = true;
             self.open_block(self.value.map_or(column, |value| value.column))?;
+        } else if let [.., Token { kind: Kind::Colon, .. }, _] = self.tokens[..] {
+            let message = "unexpected second `:` in an entry; separate entries with commas, and \
+                           quote text that contains `: `";
+            return Err(self.problem(column, message));
         }
         self.after_value = false;
         cursor.skip(1);
