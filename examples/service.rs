@@ -85,7 +85,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let buckets = [0.001, 0.01, 0.05, 0.5, 10., 60.];
     let metrics = PrometheusBuilder::new().set_buckets_for_metric(seconds, &buckets)?;
     let metrics = metrics.install_recorder()?;
-    // Each client fails twenty times a minute, over all accounts. Layers are created before the limits are installed,
+    // Each client may fail twenty times a minute, over all accounts. Layers are created before the limits are installed,
     // because the limits file is checked against them.
     let failures = Limit::new("login-from:{ip}", Quota::per_minute(20))
         .refund_if(|response| response.status.is_success());
