@@ -29,7 +29,7 @@
 //! - Outages and failed reloads are reported as an [`Event`]: enable the feature `tracing`, or set
 //!   [`LimitsBuilder::on_event`]. By default nothing is logged.
 //! - [`guide::web`]: a rate-limited web service from zero, and its deployment.
-//! - [`Limiter`] is a limiter without the attribute, [`limiter!`] the one of a declared key.
+//! - [`Limiter`] is a limiter without the attribute; [`limiter!`] returns that of a declared key.
 //! - [`guide::algorithms`]: the ways to count permits, and how to choose.
 //! - [`guide::reconciliation`]: what happens if configured and stored settings differ.
 //! - [`guide::outages`]: what happens while Redis is slow or unavailable.
@@ -64,19 +64,19 @@
 //!   of a store is an error at startup.
 //! - `limits-file`: the limits file. Without it, a `ratelimit.yaml` that is found is an error at
 //!   compile time or at startup.
-//! - `calendar`: windows of the calendar, such as `per = "day"`, with the time zone database.
+//! - `calendar`: calendar windows, such as `per = "day"`, with the time zone database.
 //!   Without it, these are an error at compile time or at startup.
-//! - `sentinel`: Redis Sentinel. `cluster` is a name for `redis`, which includes Redis Cluster.
+//! - `sentinel`: Redis Sentinel. `cluster` is an alias of `redis`, which includes Redis Cluster.
 //! - `redis-connect`: connections to Redis that the program opens, with `LimitsBuilder::redis_connect`.
 //! - `tls`: `rediss://` by rustls, with the system's root certificates; `tls-webpki-roots` compiles
 //!   roots in.
 //! - `tower`: layers that limit HTTP requests and add headers to responses; see the module `tower`.
 //! - `actix`: rejections as actix responses, the extractor `web::ClientIp`, `tower::Limit` and `web::Headers` as middleware.
 //! - `axum`: rejections as axum responses, and the extractor `web::ClientIp`.
-//! - `tonic`: rejections as statuses of gRPC, with `RetryInfo`.
+//! - `tonic`: rejections as gRPC statuses, with `RetryInfo`.
 //! - `client`: outbound requests that wait for a limiter, and pause when an upstream requests it;
 //!   see the module `client`. With `reqwest` also those of `reqwest::Client`.
-//! - `metrics`: what is admitted, rejected, waited for and refunded, for the `metrics` facade; see
+//! - `metrics`: counts of admitted, rejected, waiting and refunded calls, for the `metrics` facade; see
 //!   [`guide::metrics`].
 //! - `serde`: [`Quota`], [`Quotas`] and [`Settings`] in configuration files of your own; what [`Limits::report`] returns
 //!   can be serialized.
@@ -85,7 +85,7 @@
 //!   (`LimitsBuilder::reload_on_hangup`, on Unix only).
 //! - `tracing`: events through `tracing`, with the target `ratelimit`, and spans of decisions
 //!   (`LimitsBuilder::trace_decisions`).
-//! - `test-util`: a clock that is moved by hand, a store that fails on demand, and more for the tests of a program; see the
+//! - `test-util`: a manual clock, a store that fails on demand, and more for the tests of a program; see the
 //!   module `test_util`.
 //!
 //! # Runtimes
