@@ -233,7 +233,8 @@ async fn a_server_of_another_protocol_is_reported_in_one_line() {
     let limits = Outages::default().limits(&address, SECOND).await;
     let error = limits.health().store.unwrap_err().to_string();
     assert_eq!(error.lines().count(), 1, "{error}");
-    let advice = "; this is no reply of a Redis server, correct the host and port in the store URL";
+    let advice =
+        "; this is not a reply of a Redis server, correct the host and port in the store URL";
     assert!(error.starts_with("redis: ") && error.ends_with(advice), "{error}");
     web.abort();
 }

@@ -152,7 +152,7 @@ impl Args {
 
     fn unknown(&mut self, unknown: &str, name: &Ident, value: Option<&Expr>) -> syn::Error {
         if SETTINGS.contains(&unknown) {
-            let message = format!("`{unknown}` is no argument; set it in the limits file");
+            let message = format!("`{unknown}` is not an argument; set it in the limits file");
             return syn::Error::new(name.span(), message);
         }
         let (meant, suggestion) = match value {

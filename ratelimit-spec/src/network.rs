@@ -61,14 +61,14 @@ impl fmt::Display for Network {
     }
 }
 
-/// A text that is no range of IP addresses. Its [`Display`](fmt::Display) says what to write.
+/// A text that is not a range of IP addresses. Its [`Display`](fmt::Display) says what to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkError(String);
 
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = Quoted(&self.0);
-        write!(f, "{text} is no range of IP addresses; write one such as `10.0.0.0/8`")
+        write!(f, "{text} is not a range of IP addresses; write one such as `10.0.0.0/8`")
     }
 }
 

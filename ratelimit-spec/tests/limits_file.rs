@@ -650,7 +650,7 @@ fn a_value_of_the_wrong_kind_is_refused() {
         (
             "trusted_proxies: [10.0.0.0/8, 7, local]\n",
             "1:31: an entry of `trusted_proxies` cannot be `7`; write an address range such as `10.0.0.0/8`\n\
-             1:34: `local` is no range of IP addresses; write one such as `10.0.0.0/8`",
+             1:34: `local` is not a range of IP addresses; write one such as `10.0.0.0/8`",
         ),
         (
             "trusted_proxies: [10.0.0.0/8, ::1]\n",

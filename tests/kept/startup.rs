@@ -126,7 +126,7 @@ async fn a_master_that_no_sentinel_knows_shows_with_advice() {
     let builder = Limits::builder().redis(url).no_limits_file();
     let limits = builder.deadline(DEADLINE).build().await.unwrap();
     let error = limits.health().store.unwrap_err().to_string();
-    let advice = "; if this is no failover, correct the `master` in the store's address";
+    let advice = "; if this is not a failover, correct the `master` in the store's address";
     assert!(error.contains(advice), "{error}");
 }
 

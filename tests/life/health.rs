@@ -148,7 +148,7 @@ async fn a_server_that_takes_no_writes_says_what_to_do() {
         (&["CONFIG", "SET", "maxmemory", "1mb"][..], "; raise the `maxmemory` of the server"),
         (
             &["REPLICAOF", "127.0.0.1", "1"],
-            "; if this is no failover, write the address of the master",
+            "; if this is not a failover, write the address of the master",
         ),
     ] {
         let server = RedisServer::start();

@@ -51,7 +51,7 @@ async fn what_is_no_range_of_addresses_keeps_a_program_from_starting() {
     let builder = Limits::builder().memory().no_limits_file();
     let error = builder.trusted_proxies(["10.0.0.0/33", "::1", "local"]).build().await.unwrap_err();
     let expected = ["10.0.0.0/33", "local"].map(|text| {
-        format!("in `trusted_proxies`: `{text}` is no range of IP addresses; write one such as `10.0.0.0/8`")
+        format!("in `trusted_proxies`: `{text}` is not a range of IP addresses; write one such as `10.0.0.0/8`")
     });
     let problems: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
     assert_eq!(problems, expected);

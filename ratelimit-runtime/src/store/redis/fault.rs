@@ -177,7 +177,7 @@ fn describe(error: &RedisError) -> String {
         // The driver's text has a line for each byte.
         let text = error.to_string().trim_end().replace('\n', ", ");
         return format!(
-            "redis: {text}; this is no reply of a Redis server, correct the host and port in the store URL"
+            "redis: {text}; this is not a reply of a Redis server, correct the host and port in the store URL"
         );
     }
     // The driver rewords the server's codes; operators know the server's own.
@@ -205,9 +205,9 @@ fn with_hint(text: &str) -> String {
     } else if has("NOAUTH") {
         "; add `user:password@` to the store URL"
     } else if has("READONLY") {
-        "; if this is no failover, write the address of the master, or a `redis-sentinel://` address"
+        "; if this is not a failover, write the address of the master, or a `redis-sentinel://` address"
     } else if has("not found in sentinel") {
-        "; if this is no failover, correct the `master` in the store's address"
+        "; if this is not a failover, correct the `master` in the store's address"
     } else if has("OOM command") {
         "; raise the `maxmemory` of the server, or remove other data"
     } else if has("cluster support disabled") {
