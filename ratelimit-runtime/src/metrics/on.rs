@@ -55,7 +55,7 @@ const METRICS: [(&str, Kind, &str, &str); 14] = [
         DEGRADED,
         C,
         "limiter",
-        "decisions of `on_store_error`, and refunds that the store did not get",
+        "decisions of `on_store_error`, and refunds that did not reach the store",
     ),
     (SHADOWED, C, "limiter", "calls that only shadow mode admitted"),
     (SHARED, C, "limiter", "calls whose key is beyond `max_keys` and shared a limiter"),
