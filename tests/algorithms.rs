@@ -1,6 +1,9 @@
 //! Token bucket, fixed window and leaky bucket, from the attribute to what lies in Redis.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
+#[path = "algorithms/governor.rs"]
+mod against_governor;
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex},

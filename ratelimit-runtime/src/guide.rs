@@ -25,6 +25,12 @@ pub mod architecture {}
 #[doc = include_str!("../docs/web.md")]
 pub mod web {}
 
+/// Coming from governor, `tower_governor`, Redisson or Redis scripts.
+///
+#[doc = include_str!("guide/links.md")]
+#[doc = include_str!("../docs/migration.md")]
+pub mod migration {}
+
 /// The metrics, and which of them to watch.
 ///
 #[doc = include_str!("guide/links.md")]

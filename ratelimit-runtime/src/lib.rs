@@ -29,6 +29,7 @@
 //! - Outages and failed reloads are reported as an [`Event`]: enable the feature `tracing`, or set
 //!   [`LimitsBuilder::on_event`]. By default nothing is logged.
 //! - [`guide::web`]: a rate-limited web service from zero, and its deployment.
+//! - [`guide::migration`]: coming from governor, `tower_governor`, Redisson or Redis scripts.
 //! - [`Limiter`] is a limiter without the attribute; [`limiter!`] returns that of a declared key.
 //! - [`guide::algorithms`]: the ways to count permits, and how to choose.
 //! - [`guide::reconciliation`]: what happens if configured and stored settings differ.
