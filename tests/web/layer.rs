@@ -584,6 +584,19 @@ async fn a_body_that_streams_is_within_the_limits_of_the_layer() {
 }
 
 #[tokio::test]
+async fn no_more_remain_than_the_limit() {
+    let (limits, _) = limits().await;
+    for (burst, expected) in [(5, ["5", "4"]), (30, ["30", "29"])] {
+        let bucket = quota(10, MINUTE).token_bucket(burst).unwrap();
+        let limit = Limit::new(&format!("burst-{burst}"), bucket);
+        let limit = limit.headers(Headers::XRateLimit).limits(&limits);
+        let answer = send(&limit, request()).await;
+        let of = |name| header(&answer, name).unwrap();
+        assert_eq!([of("x-ratelimit-limit"), of("x-ratelimit-remaining")], expected);
+    }
+}
+
+#[tokio::test]
 async fn a_disabled_limit_hides_no_other() {
     let (limits, _) = by_file("limiters:\n  off: { enabled: false }\n").await;
     let limit = Limit::new("off", quota(1, MINUTE))

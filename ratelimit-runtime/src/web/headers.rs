@@ -64,7 +64,8 @@ pub enum Headers {
     #[default]
     Ietf,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the strictest limit.
-    /// The last is the time at which the whole quota is free again, in seconds since the Unix epoch.
+    /// The first is the most that can remain: the rate, or the burst of a token bucket. The last is the time at which
+    /// the whole quota is free again, in seconds since the Unix epoch.
     XRateLimit,
     /// Only `Retry-After`.
     Off,
@@ -177,7 +178,7 @@ fn write_x_rate_limit(reported: Reported<'_>, headers: &mut HeaderMap) {
         return;
     };
     let Some(quota) = strictest.quota() else { return };
-    headers.insert(X_LIMIT, HeaderValue::from(quota.rate()));
+    headers.insert(X_LIMIT, HeaderValue::from(quota.burst().unwrap_or(quota.rate())));
     if is_reported(strictest) {
         headers.insert(X_REMAINING, HeaderValue::from(strictest.remaining()));
         let reset = strictest.at().duration_since(UNIX_EPOCH).unwrap_or_default();
