@@ -235,7 +235,8 @@ impl Limits {
     ///   from now on that need permits. A function that cannot return a rejection is counted by this process alone and
     ///   waits until its permits are free there: as during an outage, or, if this process counted the limiter before,
     ///   as before.
-    /// - Refunds and settlements are sent to Redis, including those of dropped calls.
+    /// - Refunds and settlements are sent to Redis, including those of dropped calls, and so are charges for permits that
+    ///   this process granted while Redis was unavailable, if it is available again.
     /// - This process is removed from the list of processes that share the store, so that the shares of the others
     ///   grow at once.
     /// - The connections are closed and the thread `ratelimit` ends. Afterwards, other methods of a limiter on Redis

@@ -89,6 +89,36 @@ async fn what_is_to_be_given_back_is_sent_before() {
     assert_eq!(another.available_permits().await.unwrap(), 80, "one of two was used, twenty times");
 }
 
+/// Most of them were never charged, although the server was available again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_outage_granted_is_charged_before() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let builder = Limits::builder().redis(proxy.url()).no_limits_file().deadline(2 * SECOND);
+    let limits = builder.build().await.unwrap();
+    proxy.cut();
+    while limits.health().store.is_ok() {
+        // What was sent just before may have been counted, so it is not charged.
+        let _ = limits.limiter("first to notice", quota(10, HOUR)).try_acquire(1).await;
+    }
+    // More than are charged concurrently.
+    let names: Vec<_> = (0..100).map(|n| format!("x:{n}")).collect();
+    for name in &names {
+        assert!(limits.limiter(name, quota(10, HOUR)).acquire(3).await.unwrap().is_degraded());
+    }
+    proxy.delay(SECOND / 5);
+    proxy.listen();
+    while limits.health().store.is_err() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    limits.shutdown().await;
+    let another = crate::limits(&server, "").await;
+    for name in &names {
+        let limiter = another.limiter(name, quota(10, HOUR));
+        assert_eq!(limiter.available_permits().await.unwrap(), 7, "{name}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_process_leaves_the_members_at_once() {
     let server = RedisServer::start();

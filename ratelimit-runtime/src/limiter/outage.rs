@@ -155,6 +155,20 @@ impl Local {
         })
     }
 
+    /// Charges all limiters that were counted here and whose server is available.
+    async fn charge(&self, limits: &Arc<Services>) -> Refused {
+        let begun = self.counted().values().filter_map(Counted::begun).cloned().collect();
+        charge_all(limits, begun).await
+    }
+
+    /// Charges what an outage granted before the engine ends: the task that does so later ends with it.
+    pub(super) fn charge_last(&self, limits: &Arc<Services>) {
+        if self.any.load(Ordering::Acquire) {
+            let services = Arc::clone(limits);
+            limits.engine.spawn(async move { drop(services.local.charge(&services).await) });
+        }
+    }
+
     /// Ends local counting of a limiter, unless permits granted here still have to be charged.
     pub(super) fn end(&self, limits: &Services, core: &Core) {
         if !self.any.load(Ordering::Acquire) {
@@ -313,9 +327,9 @@ async fn charge_when_back(limits: Weak<Services>) {
         // This task does not keep the limits alive during a long outage.
         let _ = tokio::time::timeout(SWEEP_EVERY, reopened.notified()).await;
         let Some(limits) = limits.upgrade() else { return };
-        let begun = limits.local.counted().values().filter_map(Counted::begun).cloned().collect();
-        // A rejected charge is repeated when the store is available again.
-        let _ = charge_all(&limits, begun).await;
+        // A shutdown waits for a charge in progress. A rejected one is repeated when the store is available again.
+        let services = Arc::clone(&limits);
+        let _ = limits.finish(async move { Ok(services.local.charge(&services).await) }).await;
         if !limits.local.sweep(&limits) {
             return;
         }

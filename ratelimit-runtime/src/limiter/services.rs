@@ -153,6 +153,7 @@ impl Services {
     ) {
         self.limits.end();
         self.engine.spawn(last);
+        self.local.charge_last(self);
         let mut ending = Ending(Some(Arc::clone(self)));
         self.end().await;
         ending.0 = None;
