@@ -119,6 +119,33 @@ async fn previews_and_deletions_apply_to_the_shares_of_a_recovery() {
     }
 }
 
+/// They were free in the store only, until the end of the recovery.
+#[tokio::test(flavor = "multi_thread")]
+async fn released_permits_are_free_in_the_shares_of_a_recovery() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    // The recovery takes as long.
+    let builder = Limits::builder().redis(proxy.url()).no_limits_file().instances(2);
+    let limits = builder.deadline(10 * SECOND).build().await.unwrap();
+    let limiters = all_rules().map(|(name, quota)| (name, limits.limiter(name, quota)));
+    for (_, limiter) in &limiters {
+        limiter.acquire(1).await.unwrap();
+    }
+    proxy.cut();
+    notice_outage(&limits).await;
+    for (name, limiter) in &limiters {
+        assert_eq!(admitted_of(limiter, 3).await, 3, "{name}");
+    }
+    proxy.restore();
+    eventually("the server is found", 5 * SECOND, || limits.health().is_ok());
+    for (name, limiter) in &limiters {
+        assert_eq!(admitted_of(limiter, 10).await, 1, "{name}");
+        assert_eq!(limiter.release(3).await.unwrap(), 3, "{name}");
+        assert_eq!(limiter.available_permits().await.unwrap(), 3, "{name}");
+        assert_eq!(admitted_of(limiter, 10).await, 3, "{name}");
+    }
+}
+
 /// What was left of the old quota was taken for what is left of the new one: 6 calls were admitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_goes_on_from_what_a_new_quota_leaves() {

@@ -107,7 +107,9 @@ impl Core {
             Mode::PerClient => limits.per_client.uncount(&self.keys, config, permits),
             Mode::Overall => {
                 stored?;
-                limits.store.release(&self.keys, permits).await?
+                let released = limits.store.release(&self.keys, permits).await?;
+                limits.local.release(limits, self, config, released);
+                released
             }
         };
         self.changed();

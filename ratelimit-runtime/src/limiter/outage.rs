@@ -127,6 +127,28 @@ impl Local {
         self.counts.give_back_counted(keys, share, &grant)
     }
 
+    /// Releases permits that the store released from this process's share too, unless the store still has to be
+    /// charged for some of it.
+    pub(super) fn release(&self, limits: &Services, core: &Core, config: Config, permits: u64) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let all = self.counted();
+        let mut known = match all.get(core.keys.config()) {
+            Some(Counted::Alone(begun)) => match begun.known.try_lock() {
+                Ok(known) if begun.granted(limits, &known).1 == 0 => Some(known),
+                _ => return,
+            },
+            Some(Counted::Too(_)) => None,
+            None => return,
+        };
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        self.counts.uncount(&core.keys, local_share(limits, config), permits);
+        if let Some(known) = &mut known {
+            **known = self.counts.copy(&core.keys);
+        }
+    }
+
     /// Charges what these limiters granted here, before the store grants more of them. `None` if they
     /// granted nothing; an error if the store rejects all calls, including those that were to follow.
     pub(super) fn charge_first<'a>(
