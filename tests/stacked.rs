@@ -313,3 +313,48 @@ async fn a_dropped_call_leaves_what_it_took_without_the_store() {
         })
         .await;
 }
+
+#[rate_limit(key = "stacked-unneeded", rate = 1, per = "1s", algorithm = "token_bucket", burst = 1, permits = cost)]
+#[ratelimit_runtime::rate_limit(key = "stacked-unwaited", rate = 1000, per = "1s", wait = "none")]
+#[ratelimit_runtime::rate_limit(key = "stacked-soon", rate = 1000, per = "1s", wait = "10ms")]
+#[ratelimit_runtime::rate_limit(
+    key = "stacked-busy-1",
+    rate = 10,
+    per = "1s",
+    algorithm = "leaky_bucket"
+)]
+#[ratelimit_runtime::rate_limit(
+    key = "stacked-busy-2",
+    rate = 10,
+    per = "1s",
+    algorithm = "leaky_bucket"
+)]
+async fn of_two_busy_ones(cost: u64) -> Result<(), Rejection> {
+    Ok(())
+}
+
+/// A call that takes from one limiter after the other was rejected by those for which it does not wait, and waited for
+/// one that it needs no permits of.
+#[tokio::test(start_paused = true)]
+async fn a_call_queues_only_where_it_waits() {
+    let limits = embedded().build().await.unwrap();
+    let mut others = tokio::task::JoinSet::new();
+    limits
+        .scope(async {
+            let unneeded = limiter!("stacked-unneeded");
+            let busy = [limiter!("stacked-busy-1"), limiter!("stacked-busy-2")];
+            let each = busy.into_iter().cycle().take(6);
+            for limiter in each.chain(std::iter::repeat_n(unneeded, 5)) {
+                others.spawn(async move {
+                    loop {
+                        limiter.acquire(1).await.unwrap();
+                    }
+                });
+            }
+            tokio::time::sleep(SECOND).await;
+            for _ in 0..5 {
+                timeout(3 * SECOND, of_two_busy_ones(0)).await.unwrap().unwrap();
+            }
+        })
+        .await;
+}

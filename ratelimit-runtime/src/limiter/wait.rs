@@ -13,6 +13,7 @@ mod forecast;
 mod line;
 mod pace;
 mod reserve;
+mod rest;
 mod turn;
 
 use std::{
@@ -378,7 +379,8 @@ async fn in_line(
     let _waiting = (core.family.row().measured.waits(), core.family.row().tally.waits());
     let chair = Chair::new(claims, *begun);
     chair.join(limits, delay, begun)?;
-    let granted = Turn::new(limits, chair).await?;
+    let catch = Turn::new(limits, Arc::clone(&chair)).await?;
+    let granted = rest::take(limits, &chair.claims, catch).await?;
     core.family.row().measured.waited(clock::instant().saturating_duration_since(began));
     core.family.row().tally.waited.fetch_add(1, Ordering::Relaxed);
     Ok(granted)

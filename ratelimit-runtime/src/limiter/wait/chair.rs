@@ -6,7 +6,9 @@ use std::{
     task::Waker,
 };
 
-use super::{Begun, Delay, Due, Granted, Place, Slot, Ticket, look_at, until};
+use ratelimit_spec::Wait;
+
+use super::{Begun, Delay, Due, Granted, Place, Ready, Slot, Ticket, look_at, until};
 use crate::{
     Reason, Rejection,
     limiter::{Core, plan::Claim, services::Services},
@@ -43,7 +45,7 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Received {
     /// Of the claim.
-    position: usize,
+    pub(super) position: usize,
     pub(super) granted: Granted,
     /// The reservation that was used.
     pub(super) slot: Option<Slot<Ticket>>,
@@ -133,25 +135,41 @@ impl Chair {
         begun: &Begun,
     ) -> Vec<Received> {
         let joined = self.state().joined + 1;
-        let delay = delay.filter(|_| !self.takes_singly(joined)).unwrap_or_else(|| {
-            let at = limits.clock.now_ms();
-            Delay { position: self.next(limits), at, lag: 0, degraded: false }
-        });
+        let at = limits.clock.now_ms();
+        let next = || {
+            let position = self.next(limits, at)?;
+            Some(Delay { position, at, lag: 0, degraded: false })
+        };
+        let Some(delay) = delay.filter(|_| !self.takes_singly(joined)).or_else(next) else {
+            return self.admit();
+        };
         match self.join(limits, delay, begun) {
             Ok(()) => Vec::new(),
             Err(rejected) => self.reject(rejected),
         }
     }
 
-    /// Returns the next claim to take from. Leaky buckets are last: their slots space the calls only if they are used
-    /// at once.
-    fn next(&self, limits: &Services) -> usize {
+    /// Returns the next claim to take from, if the call waits for any. Leaky buckets are last: their slots space the
+    /// calls only if they are used at once.
+    fn next(&self, limits: &Services, now: u64) -> Option<usize> {
         let held: Vec<usize> = self.state().held.iter().map(|held| held.position).collect();
         let open = (0..self.claims.len()).filter(|position| !held.contains(position));
         let is_spaced = |position: &usize| {
             self.claims[*position].core.pace(limits).is_some_and(|pace| pace.spaced)
         };
-        open.min_by_key(is_spaced).unwrap_or(0)
+        open.filter(|position| self.waits_for(limits, *position, now)).min_by_key(is_spaced)
+    }
+
+    /// Returns whether the call may wait for a claim: not if it needs no permits or if its time limit is over.
+    fn waits_for(&self, limits: &Services, position: usize, now: u64) -> bool {
+        let Claim { core, permits, wait, .. } = &self.claims[position];
+        let rule = core.rule(limits);
+        let is_counted = match core.ready(limits, &rule, *permits) {
+            Ok(Ready::Ask(numbers, _)) => numbers.effective.set.max_waiters() > 0,
+            Ok(Ready::Decided(_)) | Err(_) => false,
+        };
+        let in_time = until(*wait, self.begun.at).is_none_or(|until| now <= until);
+        is_counted && in_time && *wait != Wait::None && !rule.is_shadowed()
     }
 
     /// Returns whether the call takes from one limiter after the other, now that it has joined so many queues: if
@@ -170,8 +188,8 @@ impl Chair {
         }
     }
 
-    /// Takes what limiters granted, from the one at a position on. If that is all, the caller gets it; otherwise it
-    /// moves on to the next limiter. Returns what no caller will use.
+    /// Takes what limiters granted, from the one at a position on. If the call waits for no other, the caller gets it;
+    /// otherwise it moves on to the next limiter. Returns what no caller will use.
     #[must_use]
     pub(super) fn receive(
         self: &Arc<Self>,
@@ -188,12 +206,22 @@ impl Chair {
             return received.collect();
         }
         state.held.extend(received);
-        if state.held.len() < self.claims.len() {
-            drop(state);
-            return self.move_on(limits, None, &self.begun.again(limits, &self.claims));
+        let is_all = state.held.len() == self.claims.len();
+        drop(state);
+        if is_all {
+            return self.admit();
         }
-        let mut held = mem::take(&mut state.held);
-        held.sort_unstable_by_key(|held| held.position);
+        self.move_on(limits, None, &self.begun.again(limits, &self.claims))
+    }
+
+    /// Gives the caller what it has, unless it has left.
+    #[must_use]
+    fn admit(&self) -> Vec<Received> {
+        let mut state = self.state();
+        let held = mem::take(&mut state.held);
+        if !matches!(state.answer, Answer::Awaited(_)) {
+            return held;
+        }
         self.answer(state, Ok(held));
         Vec::new()
     }

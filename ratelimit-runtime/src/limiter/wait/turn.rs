@@ -8,11 +8,11 @@ use std::{
 };
 
 use super::{
-    Outcome,
     chair::{Answer, Chair},
     driver,
+    rest::Catch,
 };
-use crate::limiter::Services;
+use crate::{Rejection, limiter::Services};
 
 /// The future of a caller that waits. Dropping it leaves the queue.
 pub(super) struct Turn {
@@ -27,14 +27,15 @@ impl Turn {
 }
 
 impl Future for Turn {
-    type Output = Outcome;
+    type Output = Result<Catch, (usize, Rejection)>;
 
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.chair.state();
         match std::mem::replace(&mut state.answer, Answer::Over) {
-            Answer::There(result) => Poll::Ready(
-                result.map(|parts| parts.into_iter().map(|part| part.granted).collect()),
-            ),
+            Answer::There(result) => {
+                let limits = self.limits.clone();
+                Poll::Ready(result.map(|received| Catch::new(limits, received)))
+            }
             Answer::Awaited(_) => {
                 state.answer = Answer::Awaited(Some(context.waker().clone()));
                 let place = state.place;

@@ -1,0 +1,64 @@
+//! The limiters of a call for which it does not wait: it takes from them when it has the permits of all others.
+
+use std::{mem, sync::Arc};
+
+use ratelimit_spec::Wait;
+
+use super::{Blocked, Delay, Granted, Outcome, chair::Received, driver, first_try};
+use crate::{
+    Reason,
+    limiter::{plan::Claim, services::Services},
+};
+
+/// What a caller received. Dropping it gives it back.
+pub(super) struct Catch {
+    limits: Arc<Services>,
+    received: Vec<Received>,
+}
+
+impl Catch {
+    pub(super) fn new(limits: Arc<Services>, received: Vec<Received>) -> Self {
+        Self { limits, received }
+    }
+
+    /// Returns whether permits of this claim are among it.
+    fn has(&self, position: usize) -> bool {
+        self.received.iter().any(|received| received.position == position)
+    }
+
+    /// Returns all permits by the position of their claims.
+    fn keep(mut self) -> Vec<(usize, Granted)> {
+        let received = mem::take(&mut self.received).into_iter();
+        received.map(|received| (received.position, received.granted)).collect()
+    }
+}
+
+impl Drop for Catch {
+    fn drop(&mut self) {
+        driver::give_back(&self.limits, mem::take(&mut self.received));
+    }
+}
+
+/// Takes from the limiters for which a call does not wait, now that it has the permits of the others.
+pub(super) async fn take(limits: &Arc<Services>, claims: &[Claim], catch: Catch) -> Outcome {
+    let open: Vec<usize> = (0..claims.len()).filter(|n| !catch.has(*n)).collect();
+    let asked: Vec<Claim> = open.iter().map(|n| claims[*n].clone()).collect();
+    let now = limits.clock.now_ms();
+    let rest = match asked.is_empty() {
+        true => Ok(Vec::new()),
+        false => first_try(limits, &asked, now).await,
+    };
+    let rest = rest.map_err(|blocked| match blocked {
+        Blocked::By(position, rejection) => (open[position], rejection),
+        Blocked::For(Delay { position, at, .. }) => {
+            let Claim { core, wait, .. } = &asked[position];
+            let endless = *wait == Wait::Forever;
+            let reason = if endless { Reason::QueueFull } else { Reason::WaitTooLong };
+            (open[position], core.not_before(limits, reason, at.saturating_sub(now).max(1)))
+        }
+    })?;
+    let mut all = catch.keep();
+    all.extend(open.into_iter().zip(rest));
+    all.sort_unstable_by_key(|(position, _)| *position);
+    Ok(all.into_iter().map(|(_, granted)| granted).collect())
+}
