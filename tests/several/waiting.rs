@@ -264,6 +264,35 @@ async fn calls_of_two_buckets_get_their_turn_where_others_wait_for_each() {
     }
 }
 
+/// Other processes reserved each slot of the bucket before the call that needs the permits of two limiters at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_gets_its_turn_where_another_process_reserves() {
+    let server = RedisServer::start();
+    let quotas = [quota(10, SECOND).leaky_bucket(), quota(10, SECOND).token_bucket(1)];
+    for bucket_of_10 in quotas.map(Result::unwrap) {
+        let [here, there] = [on_redis(&server), on_redis(&server)].map(LimitsBuilder::build);
+        let (here, there) = (here.await.unwrap(), there.await.unwrap());
+        let name = format!("bucket:{bucket_of_10}");
+        let [bucket, other] = [&here, &there].map(|limits| limits.limiter(&name, bucket_of_10));
+        let both = bucket.and(here.limiter("free", quota(1000, SECOND)));
+        let mut others = JoinSet::new();
+        for _ in 0..2 {
+            let other = other.clone();
+            others.spawn(async move {
+                loop {
+                    other.acquire(1).await.unwrap();
+                }
+            });
+        }
+        let five = async {
+            for _ in 0..5 {
+                both.acquire(1).await.unwrap();
+            }
+        };
+        timeout(6 * SECOND, five).await.expect("it had 12 turns in 6 s");
+    }
+}
+
 /// A call that has been in both queues, and holds a permit of the first limiter after 880 ms. The other has none before
 /// 1 170 ms.
 async fn holding(first: &Limiter, second: &Limiter, wait: Duration) -> JoinHandle<bool> {

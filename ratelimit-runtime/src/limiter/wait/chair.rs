@@ -27,8 +27,10 @@ pub(super) struct State {
     pub(super) answer: Answer,
     /// The claim in whose queue the caller is, and the number of its place there.
     pub(super) place: Option<(usize, u64)>,
-    /// The number of queues joined so far.
-    joined: usize,
+    /// The number of queues joined so far, and of the times that others took what the call waited for there.
+    turns: usize,
+    /// When the head of the queue expects the permits of all claims, in milliseconds.
+    free_at: u64,
     /// What it has received of some of its limiters.
     pub(super) held: Vec<Received>,
 }
@@ -53,8 +55,13 @@ pub(super) struct Received {
 
 impl Chair {
     pub(super) fn new(claims: Vec<Claim>, begun: Begun) -> Arc<Self> {
-        let state =
-            State { answer: Answer::Awaited(None), place: None, joined: 0, held: Vec::new() };
+        let state = State {
+            answer: Answer::Awaited(None),
+            place: None,
+            turns: 0,
+            free_at: u64::MAX,
+            held: Vec::new(),
+        };
         Arc::new(Self { claims, begun, state: Mutex::new(state) })
     }
 
@@ -75,7 +82,7 @@ impl Chair {
         if let Some(until) = until {
             // A caller from another queue has its turn before those that arrived later. Any other arrived with them, and
             // would delay one that was already found to be in time.
-            let before = if self.state().joined > 0 { number } else { u64::MAX };
+            let before = if self.state().turns > 0 { number } else { u64::MAX };
             let earliest = core.earliest(limits, permits, now, Some(before));
             let late = lag.max(core.queue.waiting().line().lag());
             if now.saturating_add(earliest) > until.saturating_add(late) {
@@ -91,7 +98,7 @@ impl Chair {
         }
         let joined = core.queue.change(|line| {
             let full = line.len() >= room as usize;
-            let (seat, alone) = (Arc::clone(self), self.takes_singly(state.joined + 1));
+            let (seat, alone) = (Arc::clone(self), self.takes_singly(state.turns + 1));
             // The line is locked here: any later change affects this caller too.
             let at_once = reserves || begun.is_stale(limits, &self.claims);
             let due = if at_once { Due::at(now, lag) } else { later };
@@ -106,7 +113,7 @@ impl Chair {
         // From now on every call sees the queue.
         core.withdraw(limits);
         state.place = Some((position, number));
-        state.joined += 1;
+        (state.turns, state.free_at) = (state.turns + 1, u64::MAX);
         let waker = match &mut state.answer {
             Answer::Awaited(waker) => waker.take(),
             Answer::There(_) | Answer::Over => None,
@@ -121,7 +128,7 @@ impl Chair {
     /// Returns whether permits that another limiter of the call has reserved for later callers are canceled for it.
     pub(super) fn overtakes(&self, asking: &Arc<Core>, position: usize) -> bool {
         let core = &self.claims[position].core;
-        let moves = !Arc::ptr_eq(core, asking) && self.state().joined <= self.claims.len();
+        let moves = !Arc::ptr_eq(core, asking) && self.state().turns <= self.claims.len();
         moves && core.queue.waiting().line().reserves_for_later(self.begun.arrival)
     }
 
@@ -134,13 +141,13 @@ impl Chair {
         delay: Option<Delay>,
         begun: &Begun,
     ) -> Vec<Received> {
-        let joined = self.state().joined + 1;
+        let turns = self.state().turns + 1;
         let at = limits.clock.now_ms();
         let next = || {
             let position = self.next(limits, at)?;
             Some(Delay { position, at, lag: 0, degraded: false })
         };
-        let Some(delay) = delay.filter(|_| !self.takes_singly(joined)).or_else(next) else {
+        let Some(delay) = delay.filter(|_| !self.takes_singly(turns)).or_else(next) else {
             return self.admit();
         };
         match self.join(limits, delay, begun) {
@@ -172,15 +179,27 @@ impl Chair {
         is_counted && in_time && *wait != Wait::None && !rule.is_shadowed()
     }
 
-    /// Returns whether the call takes from one limiter after the other, now that it has joined so many queues: if
+    /// Records that a query of this time was refused until `at`. Returns whether the call takes from one limiter after
+    /// the other from now on: other processes may always be ahead of it at this one.
+    pub(super) fn is_overtaken(&self, asked_at: u64, at: u64) -> bool {
+        let mut state = self.state();
+        if self.takes_singly(state.turns) {
+            return false;
+        }
+        state.turns += usize::from(asked_at >= state.free_at);
+        state.free_at = at;
+        self.takes_singly(state.turns)
+    }
+
+    /// Returns whether the call takes from one limiter after the other, now that it has had so many turns: if
     /// it has been in the queues of all, some other call may always be ahead of it at one of them.
-    fn takes_singly(&self, joined: usize) -> bool {
-        self.claims.len() == 1 || joined > self.claims.len()
+    fn takes_singly(&self, turns: usize) -> bool {
+        self.claims.len() == 1 || turns > self.claims.len()
     }
 
     /// Returns the claims that the queue of a limiter asks for, and the position of the first.
     pub(super) fn asks_for(&self, core: &Arc<Core>) -> (usize, &[Claim]) {
-        if self.takes_singly(self.state().joined) {
+        if self.takes_singly(self.state().turns) {
             let position = self.position(core);
             (position, &self.claims[position..=position])
         } else {

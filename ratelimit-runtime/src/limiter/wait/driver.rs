@@ -244,14 +244,16 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
         Err(refusals) => match blocked(&limits, claims, refusals, times, overtakes) {
             Blocked::By(position, rejection) => (Err((first + position, rejection)), now),
             Blocked::For(Delay { position, at, degraded, .. })
-                if Arc::ptr_eq(&claims[position].core, &core) =>
+                if Arc::ptr_eq(&claims[position].core, &core)
+                    && (degraded || !chair.is_overtaken(begun.at, at)) =>
             {
                 let due = Due::at(at, lag).asked_by(look_at(&limits, at, degraded));
                 core.queue.change(|line| line.answered(due));
                 return;
             }
             Blocked::For(delay) => {
-                // Another limiter delays the call, so callers that wait for this limiter alone need not wait for it.
+                // Another limiter delays the call, or other processes are ahead of it at this one: those that wait for
+                // this limiter alone need not wait for it.
                 core.queue.change(|line| {
                     line.leave(number, now);
                     line.answered(Due::at(now, 0));
