@@ -156,15 +156,21 @@ impl Chair {
         }
     }
 
-    /// Returns the next claim to take from, if the call waits for any. Leaky buckets are last: their slots space the
-    /// calls only if they are used at once.
+    /// Returns the next claim to take from, if the call waits for any: first the one at the head of whose queue it is.
+    /// If it left that to others, all behind it would leave too, and have permits of another limiter for as long as this
+    /// one makes them wait. Leaky buckets are last: their slots space the calls only if they are used at once.
     fn next(&self, limits: &Services, now: u64) -> Option<usize> {
-        let held: Vec<usize> = self.state().held.iter().map(|held| held.position).collect();
-        let open = (0..self.claims.len()).filter(|position| !held.contains(position));
-        let is_spaced = |position: &usize| {
-            self.claims[*position].core.pace(limits).is_some_and(|pace| pace.spaced)
+        let (held, here) = {
+            let state = self.state();
+            let held: Vec<usize> = state.held.iter().map(|held| held.position).collect();
+            (held, state.place.map(|(position, _)| position))
         };
-        open.filter(|position| self.waits_for(limits, *position, now)).min_by_key(is_spaced)
+        let open = (0..self.claims.len()).filter(|position| !held.contains(position));
+        let order = |position: &usize| {
+            let pace = self.claims[*position].core.pace(limits);
+            (pace.is_some_and(|pace| pace.spaced), here != Some(*position))
+        };
+        open.filter(|position| self.waits_for(limits, *position, now)).min_by_key(order)
     }
 
     /// Returns whether the call may wait for a claim: not if it needs no permits or if its time limit is over.
