@@ -153,10 +153,11 @@ impl<S, T: Part> Line<S, T> {
     }
 
     /// Returns the index of the caller that uses the next reservation, and when. A caller that takes from several
-    /// limiters leaves it to those behind.
+    /// limiters leaves it to those behind, as does one that a request in progress will answer.
     fn next_use(&self) -> Option<(usize, u64)> {
         let slot = self.slots.front()?;
-        let index = self.places.iter().position(|place| place.alone)?;
+        let is_free = |place: &Place<S>| place.alone && Some(place.number) != self.asked;
+        let index = self.places.iter().position(is_free)?;
         (slot.permits >= self.places[index].permits).then_some((index, slot.at))
     }
 

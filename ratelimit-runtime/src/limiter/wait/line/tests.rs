@@ -69,6 +69,19 @@ fn a_queue_that_stays_empty_gives_its_slots_up_the_last_first() {
     assert_eq!(step(&mut line, 111, Some(TEN_A_SECOND)).0, Step::End);
 }
 
+/// A caller of several limiters moves on with the slot, and would then receive the reply as well.
+#[test]
+fn a_caller_for_which_a_request_is_in_progress_gets_no_slot() {
+    let mut line = Names::default();
+    let first = join(&mut line, 1, None, "first", (0, 0));
+    join(&mut line, 1, None, "second", (0, 0));
+    assert_eq!(step(&mut line, 0, None).0, Step::Ask);
+    assert_eq!(line.ask().map(|head| head.number), Some(first));
+    line.put_back(slot(40, 7));
+    let (next, left) = step(&mut line, 50, Some(TEN_A_SECOND));
+    assert_eq!((next, left), (Step::Sleep(u64::MAX), vec!["second by 7".to_owned()]));
+}
+
 #[test]
 fn reservations_are_as_deep_as_twice_the_round_trip_needs() {
     let depth = |rate, round_trip_ms| Pace { rate, round_trip_ms, ..TEN_A_SECOND }.depth(1);
