@@ -15,6 +15,8 @@ mod handlers;
 mod layer;
 #[path = "web/served.rs"]
 mod served;
+#[path = "web/settled.rs"]
+mod settled;
 #[path = "web/structured.rs"]
 mod structured;
 

@@ -157,6 +157,29 @@ impl Decision {
         Self { remaining: 0, reset_after, more_after: wait, retry_after, parts, ..self }
     }
 
+    /// Returns the decision of a call that took these permits and is settled at what it `used`, so that the others are
+    /// free again. A bucket that spaces its permits may not free them: its decision does not change.
+    pub(crate) fn settled(&self, taken: u64, used: u64) -> Self {
+        if taken == 0 {
+            return self.clone();
+        }
+        if let Some(parts) = &self.parts {
+            let parts = parts.iter().map(|part| part.settled(taken, used));
+            return parts.reduce(Self::and).unwrap_or_else(|| self.clone());
+        }
+        let all = self.quota.map_or(0, |quota| quota.saved());
+        let remaining = self.remaining.saturating_add(taken).saturating_sub(used).min(all);
+        let settled = self.clone();
+        match all {
+            0 => settled,
+            all if remaining == all => {
+                let (reset_after, more_after) = (Duration::ZERO, Duration::ZERO);
+                Self { remaining, reset_after, more_after, ..settled }
+            }
+            _ => Self { remaining, ..settled },
+        }
+    }
+
     /// Combines the decisions of two limiters: the stricter one, with the parts of both.
     pub(crate) fn and(self, other: Self) -> Self {
         let mut parts: Vec<Self> = self.parts().iter().chain(other.parts()).cloned().collect();

@@ -11,6 +11,7 @@ mod lanes;
 mod local;
 mod looks;
 mod numbers;
+mod observation;
 mod outage;
 #[cfg(feature = "client")]
 mod outside;
@@ -33,6 +34,7 @@ pub(crate) use self::{
     crowd::Crowd,
     decide::{decide_by_name, spend},
     local::Local,
+    observation::Fate,
     plan::Claim,
     rules::Rules,
     services::{Reading, Services},

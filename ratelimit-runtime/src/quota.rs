@@ -194,6 +194,11 @@ impl Quota {
         self.0.rule.burst().map(u64::from)
     }
 
+    /// Returns the most permits that are free at once for several requests; 0 if permits are spaced.
+    pub(crate) fn saved(&self) -> u64 {
+        self.0.rule.saved(self.rate())
+    }
+
     /// Returns how long a token bucket takes to warm up, or `None` if it does not.
     #[must_use]
     pub fn warm_up(&self) -> Option<Duration> {

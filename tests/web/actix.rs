@@ -289,7 +289,7 @@ async fn an_error_of_a_middleware_inside_is_a_response_too() {
     });
     let answer = server.post("/closed").await;
     assert_eq!(answer.status(), StatusCode::SERVICE_UNAVAILABLE);
-    assert_eq!(header(&answer, "ratelimit").unwrap(), r#""closed";r=9;t=60"#);
+    assert_eq!(header(&answer, "ratelimit").unwrap(), r#""closed";r=10"#);
     assert_eq!(text(answer).await, "closed until noon");
     assert_eq!(limits.configured("closed").available_permits().await.unwrap(), 10, "refunded");
 }

@@ -18,7 +18,7 @@ use ratelimit_spec::Wait;
 
 use super::{CallSite, Key, Part};
 use crate::{
-    Decision, Limits, Permit, Rejection,
+    Limits, Permit, Rejection,
     limiter::{self, Claim, Core, Services},
     limits::Observer,
 };
@@ -220,22 +220,24 @@ impl Wanted {
         let permits = u32::try_from(*permits).map_err(|_| None)?;
         if !keeps && let Some(decided) = site.decide(limits, key, permits) {
             if let Some(observer) = observer {
-                observer.record(&decided);
+                observer.record(decided.clone());
             }
             return Ok(decided.map(|_| None));
         }
-        let keeps = keeps || observer.is_some();
         site.with_core(limits, key, |core| {
             let services = limits.services();
             let reply = core.acquire_at_once(services, permits, || site.wait(core, services));
             let reply = reply.ok_or_else(|| Some(Arc::clone(core)))?;
-            if reply.is_ok() && !keeps {
+            if reply.is_ok() && !keeps && observer.is_none() {
                 return Ok(Ok(None));
             }
-            let permit = reply.map(|granted| Permit::at_once(core, granted, permits));
+            let mut permit = reply.map(|granted| Permit::at_once(core, granted, permits));
             if let Some(observer) = observer {
-                let told = permit.as_ref().map(|permit| (**permit).clone());
-                observer.record(&told.map_err(Clone::clone));
+                match &mut permit {
+                    Ok(permit) if keeps => observer.record_permit(permit),
+                    Ok(permit) => observer.record(Ok((**permit).clone())),
+                    Err(rejection) => observer.record(Err(rejection.clone())),
+                }
             }
             Ok(permit.map(Some))
         })
@@ -259,22 +261,23 @@ impl Call {
 
     /// Reports what the limiters decided, and returns the permit of each attribute.
     fn keep(&self, result: Result<Vec<Option<Permit>>, Rejected>) -> Result<Vec<Permit>, Rejected> {
-        let observed = |outcome: &dyn Fn() -> Result<Decision, Rejection>| {
-            self.observer.iter().for_each(|observer| observer.record(&outcome()));
-        };
         match result {
             Ok(permits) => {
                 let mut permits = permits.into_iter();
                 let permit = |skipped: &bool| {
                     let permit = if *skipped { None } else { permits.next().flatten() };
-                    let Some(permit) = permit else { return Permit::of_no_limiter() };
-                    observed(&|| Ok((*permit).clone()));
+                    let Some(mut permit) = permit else { return Permit::of_no_limiter() };
+                    if let Some(observer) = &self.observer {
+                        observer.record_permit(&mut permit);
+                    }
                     permit
                 };
                 Ok(self.skipped.iter().map(permit).collect())
             }
             Err((n, rejection)) => {
-                observed(&|| Err(rejection.clone()));
+                if let Some(observer) = &self.observer {
+                    observer.record(Err(rejection.clone()));
+                }
                 let mut positions = (0..self.skipped.len()).filter(|n| !self.skipped[*n]);
                 Err((positions.nth(n).unwrap_or(n), rejection))
             }

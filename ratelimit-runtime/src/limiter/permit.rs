@@ -15,6 +15,7 @@ use ratelimit_spec::RefundOn;
 
 use super::{
     Core,
+    observation::{Fate, Observation},
     taken::{Answer, Source, Taken},
 };
 use crate::{Decision, Settlement, StoreError, store::Grant};
@@ -56,7 +57,14 @@ pub struct Permit {
 enum Made {
     /// The answer of one limiter, which decided immediately. Few callers read the decision.
     OfAnswer(Answered, OnceBox<Decision>),
-    OfDecision(Box<(Decision, Option<Taken>)>),
+    OfDecision(Box<Decided>),
+}
+
+struct Decided {
+    decision: Decision,
+    taken: Option<Taken>,
+    /// `None` if the call is not observed, or is settled.
+    observation: Option<Observation>,
 }
 
 struct Answered {
@@ -101,7 +109,7 @@ impl Permit {
     }
 
     fn of(decision: Decision, taken: Option<Taken>) -> Self {
-        Self::made(Made::OfDecision(Box::new((decision, taken))))
+        Self::made(Made::OfDecision(Box::new(Decided { decision, taken, observation: None })))
     }
 
     fn made(made: Made) -> Self {
@@ -121,7 +129,7 @@ impl Permit {
                     Taken::reserved(core, *source, grant, permits)
                 })
             }
-            Made::OfDecision(made) => made.1.take(),
+            Made::OfDecision(made) => made.taken.take(),
         }
     }
 
@@ -135,11 +143,40 @@ impl Permit {
         Self::of(decision, taken)
     }
 
+    /// Reports to the observers of the call how it is settled.
+    pub(crate) fn observe(&mut self, fate: Fate) {
+        let (decision, observation) = ((**self).clone(), Some(Observation(fate)));
+        let made = Decided { decision, taken: self.take(), observation };
+        self.made = Made::OfDecision(Box::new(made));
+    }
+
+    /// Reports that the call used this many of its permits.
+    fn report(&mut self, permits: u64, used: u64) {
+        if let Made::OfDecision(made) = &mut self.made
+            && let Some(observation) = made.observation.take()
+        {
+            observation.settle(made.decision.settled(permits, used));
+        }
+    }
+
+    /// Records what a call used in all. Its decision is that of such a call from now on.
+    #[cfg(feature = "tower")]
+    pub(crate) fn correct(&mut self, used: u64) {
+        self.record(used);
+        let permits = self.permits();
+        self.report(permits, used);
+        let decision = (**self).settled(permits, used);
+        match &mut self.made {
+            Made::OfAnswer(_, known) => *known = OnceBox::with_value(Box::new(decision)),
+            Made::OfDecision(made) => made.decision = decision,
+        }
+    }
+
     /// Returns which calls release permits to the limiter, or `None` if this one took none.
     pub(crate) fn refund_on(&self) -> Option<RefundOn> {
         let core = match &self.made {
             Made::OfAnswer(answered, _) => &answered.core,
-            Made::OfDecision(made) => &made.1.as_ref()?.core,
+            Made::OfDecision(made) => &made.taken.as_ref()?.core,
         };
         (self.permits() > 0).then(|| core.refund_on())
     }
@@ -148,7 +185,7 @@ impl Permit {
     pub(super) fn left(&self) -> u64 {
         match &self.made {
             Made::OfAnswer(answered, _) => answered.answer.remaining(),
-            Made::OfDecision(made) => made.0.remaining(),
+            Made::OfDecision(made) => made.decision.remaining(),
         }
     }
 
@@ -161,7 +198,7 @@ impl Permit {
     pub fn permits(&self) -> u64 {
         match &self.made {
             Made::OfAnswer(answered, _) => answered.permits().into(),
-            Made::OfDecision(made) => made.1.as_ref().map_or(0, |taken| taken.permits().into()),
+            Made::OfDecision(made) => made.taken.as_ref().map_or(0, |taken| taken.permits().into()),
         }
     }
 
@@ -187,9 +224,11 @@ impl Permit {
     /// Returns an error if the store is unavailable or misconfigured, or the limits were dropped.
     pub async fn settle(mut self, actual: u64) -> Result<Settlement, StoreError> {
         let Some(taken) = self.take() else { return Ok(Settlement::default()) };
-        let limits = taken.core.services()?;
+        let (limits, permits) = (taken.core.services()?, taken.permits());
         let kept = limits.clone();
-        limits.finish(async move { taken.settle(&kept, actual).await }).await
+        let settled = limits.finish(async move { taken.settle(&kept, actual).await }).await?;
+        self.report(permits.into(), actual);
+        Ok(settled)
     }
 
     /// Gives the permits of this grant back to the limiter, and returns their number: fewer than
@@ -204,7 +243,9 @@ impl Permit {
         let Some(taken) = self.take() else { return Ok(0) };
         let limits = taken.core.services()?;
         let (kept, permits) = (limits.clone(), taken.permits());
-        limits.finish(async move { taken.give_back_some(&kept, permits).await }).await
+        let back = limits.finish(async move { taken.give_back_some(&kept, permits).await }).await?;
+        self.report(permits.into(), 0);
+        Ok(back)
     }
 }
 
@@ -216,7 +257,7 @@ impl Deref for Permit {
             Made::OfAnswer(Answered { core, answer, .. }, decision) => {
                 decision.get_or_init(|| Box::new(core.decided(&answer.replied().0)))
             }
-            Made::OfDecision(made) => &made.0,
+            Made::OfDecision(made) => &made.decision,
         }
     }
 }
@@ -235,10 +276,12 @@ impl Drop for Permit {
         if !*self.is_recorded.get_mut() {
             return;
         }
-        if let Some(taken) = self.take()
-            && let Ok(limits) = taken.core.services()
-        {
-            taken.settle_later(&limits, *self.recorded.get_mut());
+        let used = *self.recorded.get_mut();
+        if let Some(taken) = self.take() {
+            self.report(taken.permits().into(), used);
+            if let Ok(limits) = taken.core.services() {
+                taken.settle_later(&limits, used);
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::task::futures::TaskLocalFuture;
 
 use super::{INSTALLED, Limits, LimitsBuilder};
-use crate::{Decision, Rejection};
+use crate::{Decision, Permit, Rejection, limiter::Fate};
 
 tokio::task_local! {
     pub(super) static SCOPE: Scope;
@@ -28,11 +28,19 @@ type Observed = Result<Decision, Rejection>;
 #[derive(Clone)]
 pub(crate) struct Observer(Arc<Slot>);
 
+/// An outcome, and what the permit of the call did to it.
+#[derive(Clone)]
+struct Entry {
+    outcome: Observed,
+    /// `None` if the call keeps no permit.
+    permit: Option<Fate>,
+}
+
 /// Adds an outcome to those before it.
-type Add = fn(&mut Vec<Observed>, &Observed);
+type Add = fn(&mut Vec<Entry>, Entry);
 
 struct Slot {
-    outcomes: Mutex<Vec<Observed>>,
+    entries: Mutex<Vec<Entry>>,
     add: Add,
     outer: Option<Observer>,
 }
@@ -60,7 +68,7 @@ impl Observer {
         call: impl FnOnce() -> F,
     ) -> (Self, Scoped<F>) {
         let outer = Scope::current();
-        let slot = Slot { outcomes: Mutex::default(), add, outer: outer.observer };
+        let slot = Slot { entries: Mutex::default(), add, outer: outer.observer };
         let observer = Self(Arc::new(slot));
         let limits = limits.cloned().or(outer.limits);
         let scope = Scope { limits, observer: Some(observer.clone()) };
@@ -70,37 +78,80 @@ impl Observer {
 
     /// Returns the outcomes so far, in the order in which they were decided.
     pub(crate) fn outcomes(&self) -> Vec<Observed> {
-        std::mem::take(&mut *self.0.outcomes.lock().unwrap_or_else(PoisonError::into_inner))
+        let entries = &self.0.entries;
+        let entries = std::mem::take(&mut *entries.lock().unwrap_or_else(PoisonError::into_inner));
+        entries.into_iter().map(Entry::into_outcome).collect()
     }
 
-    pub(crate) fn record(&self, outcome: &Observed) {
-        let Slot { outcomes, add, outer } = &*self.0;
-        add(&mut outcomes.lock().unwrap_or_else(PoisonError::into_inner), outcome);
+    /// Records a call that keeps no permit.
+    pub(crate) fn record(&self, outcome: Observed) {
+        self.add(Entry { outcome, permit: None });
+    }
+
+    /// Records an admitted call, and what becomes of its permit.
+    pub(crate) fn record_permit(&self, permit: &mut Permit) {
+        let fate = Fate::default();
+        self.add(Entry { outcome: Ok((**permit).clone()), permit: Some(Arc::clone(&fate)) });
+        permit.observe(fate);
+    }
+
+    fn add(&self, entry: Entry) {
+        let Slot { entries, add, outer } = &*self.0;
         if let Some(outer) = outer {
-            outer.record(outcome);
+            outer.add(entry.clone());
         }
+        add(&mut entries.lock().unwrap_or_else(PoisonError::into_inner), entry);
     }
 }
 
-/// Keeps the strictest decision and the last rejection of each limiter.
+impl Entry {
+    fn into_outcome(self) -> Observed {
+        let settled = self.permit.and_then(|fate| fate.get().cloned().flatten());
+        settled.map_or(self.outcome, Ok)
+    }
+
+    /// Returns the decision, unless a permit can still change it.
+    #[cfg(feature = "tower")]
+    fn last_decision(&self) -> Option<&Decision> {
+        let settled = match &self.permit {
+            Some(fate) => fate.get()?.as_ref(),
+            None => None,
+        };
+        settled.or(self.outcome.as_ref().ok())
+    }
+}
+
+/// Keeps the last rejection of each limiter, and at least the strictest decision. A decision that a permit can still
+/// change is kept, because it may not be the strictest in the end.
 #[cfg(feature = "tower")]
-fn add_strictest(outcomes: &mut Vec<Observed>, outcome: &Observed) {
-    match outcome {
-        Ok(decision) => {
-            let is_same = |known: &&mut Decision| known.limiter() == decision.limiter();
-            if let Some(known) = outcomes.iter_mut().flatten().find(is_same) {
-                if decision.is_stricter_than(known) {
-                    *known = decision.clone();
-                }
-                return;
-            }
-        }
-        Err(rejection) => {
-            let is_same = |known: &Rejection| known.limiter() == rejection.limiter();
-            outcomes.retain(|known| !known.as_ref().is_err_and(is_same));
+fn add_strictest(entries: &mut Vec<Entry>, entry: Entry) {
+    if let Err(rejection) = &entry.outcome {
+        let is_same = |known: &Rejection| known.limiter() == rejection.limiter();
+        entries.retain(|known| !known.outcome.as_ref().is_err_and(is_same));
+    } else if entries.len() == entries.capacity() {
+        *entries = strictest(std::mem::take(entries));
+    }
+    entries.push(entry);
+}
+
+#[cfg(feature = "tower")]
+fn strictest(entries: Vec<Entry>) -> Vec<Entry> {
+    let mut kept: Vec<Entry> = Vec::new();
+    for entry in entries {
+        let same = entry.last_decision().and_then(|decision| {
+            kept.iter_mut().find_map(|known| {
+                let last = known.last_decision()?;
+                let is_stricter = decision.is_stricter_than(last);
+                (last.limiter() == decision.limiter()).then_some((known, is_stricter))
+            })
+        });
+        match same {
+            Some((known, true)) => *known = entry,
+            Some((_, false)) => {}
+            None => kept.push(entry),
         }
     }
-    outcomes.push(outcome.clone());
+    kept
 }
 
 /// Returns the limits of a program that installed none.
@@ -176,7 +227,7 @@ impl Scope {
 /// # }
 /// ```
 pub async fn observe<F: Future>(future: F) -> (F::Output, Vec<Result<Decision, Rejection>>) {
-    let add: Add = |outcomes, outcome| outcomes.push(outcome.clone());
+    let add: Add = |entries, entry| entries.push(Entry { permit: None, ..entry });
     // Boxed, because the scope is unknown before the first poll, and moving the future would store it twice.
     let (observer, future) = Observer::adding(add, None, || Box::pin(future));
     (future.await, observer.outcomes())

@@ -28,21 +28,22 @@ impl Compiled {
             }
         };
         let observer = Observer::current();
-        let record = |outcome: Outcome| observer.iter().for_each(|it| it.record(&outcome));
         let taken = match self.start(limits, request) {
             Ok(started) => started.finish(limits).await,
             Err(rejection) => Err(rejection),
         };
         match taken {
-            Ok(held) => {
-                if observer.is_some() {
-                    decisions(&held).for_each(|decision| record(Ok(decision.clone())));
+            Ok(mut held) => {
+                if let Some(observer) = observer {
+                    held.iter_mut().for_each(|(_, permit)| observer.record_permit(permit));
                 }
                 note(&held, request);
                 Ok(Admitted { held })
             }
             Err(rejection) => {
-                record(Err(rejection.clone()));
+                if let Some(observer) = observer {
+                    observer.record(Err(rejection.clone()));
+                }
                 Err(rejection)
             }
         }
@@ -58,12 +59,12 @@ impl Compiled {
 impl Admitted {
     /// Settles the permits of the request by its response, and describes the limits in that response.
     pub(super) fn finish(
-        self,
+        mut self,
         compiled: &Compiled,
         inside: &[Outcome],
         response: &mut response::Parts,
     ) {
-        compiled.settle(&self.held, response);
+        compiled.settle(&mut self.held, response);
         let outcomes = decisions(&self.held).map(Ok).chain(inside.iter().map(Outcome::as_ref));
         outcomes::describe(compiled.headers, outcomes, response);
     }

@@ -126,14 +126,14 @@ impl Compiled {
     }
 
     /// Settles the permits of a request by its response.
-    pub(super) fn settle(&self, held: &Held, response: &response::Parts) {
+    pub(super) fn settle(&self, held: &mut Held, response: &response::Parts) {
         for (n, permit) in held {
             let Member { refund_if, actual, .. } = &self.members[*n].member;
             let refunded = refund_if.as_ref().is_some_and(|refund_if| refund_if(response));
             let actual = || actual.as_ref().and_then(|actual| actual(response));
             // A recorded cost is settled when the permit is dropped.
             if let Some(used) = if refunded { Some(0) } else { actual() } {
-                permit.record(used);
+                permit.correct(used);
             }
         }
     }

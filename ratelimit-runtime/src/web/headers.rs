@@ -54,8 +54,9 @@ pub enum Headers {
     ///
     /// `q` is the rate and `w` the window in seconds, which is left out if it is no whole number of
     /// seconds. `r` are the permits that remain, and `t` is the time in which there are no more,
-    /// rounded up to seconds. Both are of the decision, before permits of the request are refunded or its cost is
-    /// corrected. A token bucket can have more permits left than its rate. A response has no
+    /// rounded up to seconds. Both are of the decision, with the permits that were refunded or charged to the request before
+    /// its response began; a leaky bucket, and one that warms up, are described as they were decided. A token
+    /// bucket can have more permits left than its rate. A response has no
     /// `RateLimit` if nothing was counted: the request costs 0 permits, or more than the limit ever grants.
     /// There is none while the store is unavailable either, because a process then knows only its own calls, nor for a
     /// call that only shadow mode admitted.
