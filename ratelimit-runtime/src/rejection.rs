@@ -241,6 +241,21 @@ impl std::error::Error for Rejection {
     }
 }
 
+/// Returns whether a response has a status of rejections, with which `Retry-After` has a meaning. A gRPC call that fails
+/// before its first message has its status in the headers, with 200 in front.
+#[cfg(any(feature = "client", feature = "tower"))]
+pub(crate) fn is_rejected(status: http::StatusCode, headers: &http::HeaderMap) -> bool {
+    use http::StatusCode;
+
+    const RESOURCE_EXHAUSTED: &str = "8";
+    const UNAVAILABLE: &str = "14";
+
+    match headers.get("grpc-status") {
+        Some(status) => status == RESOURCE_EXHAUSTED || status == UNAVAILABLE,
+        None => matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE),
+    }
+}
+
 /// Conversion of a [`Rejection`] into the return type of an annotated function.
 ///
 /// Implemented for every `Result<T, E>` whose error can be made from a rejection and, with the

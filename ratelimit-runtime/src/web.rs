@@ -17,6 +17,8 @@ mod headers;
 mod peer;
 mod problem;
 #[cfg(feature = "tonic")]
+mod retry_info;
+#[cfg(feature = "tonic")]
 mod tonic;
 
 use std::time::Duration;
@@ -28,6 +30,8 @@ pub(crate) use self::headers::Reported;
 pub(crate) use self::peer::{peer_of, unknown_peer};
 #[cfg(any(feature = "tonic", feature = "tower"))]
 pub(crate) use self::problem::title;
+#[cfg(all(feature = "client", feature = "tonic"))]
+pub(crate) use self::retry_info::retry_info;
 pub use self::{client_ip::ClientIp, headers::Headers};
 use crate::{Reason, Rejection};
 

@@ -94,6 +94,8 @@ async fn answers_say_how_long_to_pause() {
         (200, &[("grpc-status", "8"), ("grpc-status-details-bin", "no base64!")], 0),
         (200, &[("grpc-status", "8"), ("grpc-status-details-bin", "bm8gbWVzc2FnZQ")], 0),
         (200, &[("grpc-status", "8"), ("grpc-status-details-bin", EARLIEST)], 0),
+        (200, &[("grpc-status", "8"), ("retry-after", "3")], 3),
+        (200, &[("grpc-status", "5"), ("retry-after", "3")], 0),
         (429, &[("retry-after", "2"), ("ratelimit", r#""default";r=0;t=9"#)], 2),
         (200, &[("retry-after", "2"), ("ratelimit", r#""default";r=0;t=9"#)], 9),
     ];

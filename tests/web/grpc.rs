@@ -1,6 +1,6 @@
 //! A tonic server and a tonic client.
 
-use std::{error::Error, time::Duration};
+use std::{convert::Infallible, error::Error, time::Duration};
 
 use ratelimit_runtime::{
     Limiter, Limits, Rejection,
@@ -21,7 +21,7 @@ use tonic_health::pb::{
     health_server::{Health, HealthServer},
 };
 use tonic_types::StatusExt;
-use tower::Layer;
+use tower::{Layer, ServiceExt, service_fn};
 
 use crate::{MINUTE, quota};
 
@@ -114,6 +114,26 @@ async fn a_layer_answers_by_a_status_without_a_body() {
     assert!(status.metadata().contains_key("retry-after"));
     let status = client.watch(HealthCheckRequest::default()).await.unwrap_err();
     assert_exhausted(&status);
+}
+
+/// The limit of the method admits again after ten seconds, that of the layer after a minute.
+#[tokio::test]
+async fn no_status_asks_to_retry_before_all_limits_admit() {
+    let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    let limit = Limit::new("rpc", quota(1, MINUTE)).limits(&limits);
+    let method = service_fn(async |_: http::Request<()>| {
+        own().await.unwrap();
+        let status = own().await.unwrap_err();
+        Ok::<http::Response<String>, Infallible>(status.into_http())
+    });
+    let response = limit.layer(method).oneshot(http::Request::new(())).await.unwrap();
+    assert_eq!(response.headers()["retry-after"], "60");
+    assert_exhausted(&Status::from_header_map(response.headers()).unwrap());
+}
+
+#[rate_limit(key = "own", rate = 1, per = "10s", wait = "none")]
+async fn own() -> Result<(), Status> {
+    Ok(())
 }
 
 /// A client decides by the code whether it tries again.

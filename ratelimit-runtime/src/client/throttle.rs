@@ -100,9 +100,10 @@ impl<S, F> Layer<S> for Throttle<F> {
 /// |---|---|
 /// | status 429 or 503, and `Retry-After` | until then |
 /// | `RateLimit` with `r=0` (IETF draft 11), with any status | its `t`, the longest of several |
+/// | `grpc-status` 8 or 14, and `Retry-After` | until then |
 /// | a gRPC status with `RetryInfo` in its headers (feature `tonic`) | its `retry_delay` |
 ///
-/// A gRPC call has its status in the headers if it failed before its first message. Redirects that the inner service
+/// The longer one of `Retry-After` and `RetryInfo` applies, because a method may not know all limits of its service. A gRPC call has its status in the headers if it failed before its first message. Redirects that the inner service
 /// follows take no further permits, and the response at their end counts for the limiter of the first request.
 pub struct ThrottleService<S, F> {
     inner: S,

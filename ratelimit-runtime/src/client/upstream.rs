@@ -8,6 +8,10 @@ use http::{
 };
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
+use crate::rejection::is_rejected;
+#[cfg(feature = "tonic")]
+use crate::web::retry_info;
+
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// A response whose status and headers can be read.
@@ -33,13 +37,13 @@ impl Answered for reqwest::Response {
     }
 }
 
-/// Returns the pause that a response requests. `Retry-After` takes precedence over `RateLimit`, as
+/// Returns the pause that a response requests. `Retry-After` and `RetryInfo` take precedence over `RateLimit`, as
 /// in the latter's draft; malformed headers are ignored.
 pub(super) fn pause(answer: &impl Answered, now_ms: u64) -> Option<Duration> {
     let (status, headers) = answer.head();
-    let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-    let asked = refused.then(|| retry_after(headers, now_ms)).flatten();
-    let pause = asked.or_else(|| retry_info(headers)).or_else(|| used_up(headers))?;
+    let asked = is_rejected(status, headers).then(|| retry_after(headers, now_ms)).flatten();
+    // The status of a gRPC method knows the limit that rejected it; the service around it may know more of them.
+    let pause = asked.max(retry_info(headers)).or_else(|| used_up(headers))?;
     (pause > Duration::ZERO).then_some(pause)
 }
 
@@ -74,26 +78,6 @@ fn used_up(headers: &HeaderMap) -> Option<Duration> {
         _ => None,
     });
     empty.max().map(Duration::from_secs)
-}
-
-/// Reads the `RetryInfo` of a gRPC status without a body. `Status::from_header_map` panics if its details are malformed, and
-/// `get_details_retry_info` if its seconds are `i64::MIN`.
-#[cfg(feature = "tonic")]
-fn retry_info(headers: &HeaderMap) -> Option<Duration> {
-    use prost::Message;
-    use tonic::metadata::MetadataMap;
-    use tonic_types::{RetryInfo, pb};
-
-    const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
-
-    headers.get("grpc-status")?;
-    let details = HeaderMap::from_iter([(DETAILS, headers.get(DETAILS)?.clone())]);
-    let details = MetadataMap::from_headers(details).get_bin(DETAILS.as_str())?.to_bytes().ok()?;
-    let details = pb::Status::decode(details).ok()?.details;
-    let info = details.iter().find(|detail| detail.type_url == RetryInfo::TYPE_URL)?;
-    let delay = pb::RetryInfo::decode(&*info.value).ok()?.retry_delay?;
-    let nanos = Duration::from_nanos(u64::try_from(delay.nanos).ok()?);
-    Some(Duration::from_secs(u64::try_from(delay.seconds).ok()?) + nanos)
 }
 
 #[cfg(not(feature = "tonic"))]

@@ -2,10 +2,11 @@
 
 use std::iter;
 
-use http::{StatusCode, response};
+use http::response;
 
 use crate::{
     Decision, Rejection,
+    rejection::is_rejected,
     web::{Headers, Reported},
 };
 
@@ -19,8 +20,11 @@ pub(super) fn describe<'a>(
     response: &mut response::Parts,
 ) {
     // The rejection that the response is about: a handler goes on after earlier ones. It may have responded otherwise.
-    let rejection =
-        outcomes.clone().filter_map(Result::err).last().filter(|_| is_rejected(response));
+    let rejection = outcomes
+        .clone()
+        .filter_map(Result::err)
+        .last()
+        .filter(|_| is_rejected(response.status, &response.headers));
     let is_decided = outcomes.clone().any(|it| it.map_or_else(Rejection::decision, Some).is_some());
     let described = outcomes.filter_map(|outcome| outcome.map_or_else(Rejection::limits, Some));
     let Some(decision) = strictest(described) else {
@@ -34,21 +38,6 @@ pub(super) fn describe<'a>(
     // A rejection that was not counted is no decision.
     if is_decided {
         response.extensions.insert(rejected.unwrap_or(decision));
-    }
-}
-
-/// Returns whether a response has a status of rejections, with which `Retry-After` has a meaning. A gRPC call that fails
-/// before its first message has its status in the headers, with 200 in front.
-fn is_rejected(response: &response::Parts) -> bool {
-    const RESOURCE_EXHAUSTED: &str = "8";
-    const UNAVAILABLE: &str = "14";
-
-    match response.headers.get("grpc-status") {
-        Some(status) => status == RESOURCE_EXHAUSTED || status == UNAVAILABLE,
-        None => matches!(
-            response.status,
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
-        ),
     }
 }
 

@@ -42,7 +42,8 @@ struct Written {
 ///
 /// `Retry-After` is written in any case to a rejected request that is worth repeating: in whole
 /// seconds, rounded up, and at least 1. Limits that admitted the request with their last permit count too: the request is
-/// not repeated before each of them has another one. A later `Retry-After` of the service's own stays.
+/// not repeated before each of them has another one. A later `Retry-After` of the service's own stays. With the feature
+/// `tonic`, the `RetryInfo` of a rejected gRPC method becomes no earlier either.
 ///
 /// With the feature `tower` it is a layer, and with `actix` a middleware, which adds the headers to
 /// the responses of annotated handlers.
@@ -98,7 +99,10 @@ impl Headers {
             Self::Off => {}
         }
         if let Some(seconds) = reported.rejection.and_then(retry_after) {
-            let seconds = seconds.max(whole_seconds(used_up(reported)));
+            let used_up = used_up(reported);
+            #[cfg(feature = "tonic")]
+            super::retry_info::retry_not_before(used_up, headers);
+            let seconds = seconds.max(whole_seconds(used_up));
             if headers.get(RETRY_AFTER).is_none_or(|own| is_earlier(own, seconds)) {
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
             }

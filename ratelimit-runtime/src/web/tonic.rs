@@ -7,7 +7,8 @@ use super::title;
 use crate::{Reason, Rejection};
 
 /// `RESOURCE_EXHAUSTED` if a limit rejected the call, `UNAVAILABLE` if the store is the reason, and `INTERNAL` if the limiter has
-/// no quota or the address of the peer is unknown. The details have a `RetryInfo` if the time to retry after is known.
+/// no quota or the address of the peer is unknown. The details have a `RetryInfo` if the time to retry after is known; the
+/// layers extend it if another limit of the request has no permits until later.
 impl From<Rejection> for Status {
     fn from(rejection: Rejection) -> Self {
         let code = match rejection.reason() {
