@@ -379,8 +379,8 @@ async fn in_line(
     let _waiting = (core.family.row().measured.waits(), core.family.row().tally.waits());
     let chair = Chair::new(claims, *begun);
     chair.join(limits, delay, begun)?;
-    let catch = Turn::new(limits, Arc::clone(&chair)).await?;
-    let granted = rest::take(limits, &chair.claims, catch).await?;
+    let partial = Turn::new(limits, Arc::clone(&chair)).await?;
+    let granted = rest::take(limits, &chair.claims, partial).await?;
     core.family.row().measured.waited(clock::instant().saturating_duration_since(began));
     core.family.row().tally.waited.fetch_add(1, Ordering::Relaxed);
     Ok(granted)

@@ -10,13 +10,13 @@ use crate::{
     limiter::{plan::Claim, services::Services},
 };
 
-/// What a caller received. Dropping it gives it back.
-pub(super) struct Catch {
+/// What a caller received of its limiters. Dropping it gives it back.
+pub(super) struct Partial {
     limits: Arc<Services>,
     received: Vec<Received>,
 }
 
-impl Catch {
+impl Partial {
     pub(super) fn new(limits: Arc<Services>, received: Vec<Received>) -> Self {
         Self { limits, received }
     }
@@ -33,15 +33,15 @@ impl Catch {
     }
 }
 
-impl Drop for Catch {
+impl Drop for Partial {
     fn drop(&mut self) {
         driver::give_back(&self.limits, mem::take(&mut self.received));
     }
 }
 
 /// Takes from the limiters for which a call does not wait, now that it has the permits of the others.
-pub(super) async fn take(limits: &Arc<Services>, claims: &[Claim], catch: Catch) -> Outcome {
-    let open: Vec<usize> = (0..claims.len()).filter(|n| !catch.has(*n)).collect();
+pub(super) async fn take(limits: &Arc<Services>, claims: &[Claim], partial: Partial) -> Outcome {
+    let open: Vec<usize> = (0..claims.len()).filter(|n| !partial.has(*n)).collect();
     let asked: Vec<Claim> = open.iter().map(|n| claims[*n].clone()).collect();
     let now = limits.clock.now_ms();
     let rest = match asked.is_empty() {
@@ -57,7 +57,7 @@ pub(super) async fn take(limits: &Arc<Services>, claims: &[Claim], catch: Catch)
             (open[position], core.not_before(limits, reason, at.saturating_sub(now).max(1)))
         }
     })?;
-    let mut all = catch.keep();
+    let mut all = partial.keep();
     all.extend(open.into_iter().zip(rest));
     all.sort_unstable_by_key(|(position, _)| *position);
     Ok(all.into_iter().map(|(_, granted)| granted).collect())

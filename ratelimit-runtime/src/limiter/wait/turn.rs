@@ -10,7 +10,7 @@ use std::{
 use super::{
     chair::{Answer, Chair},
     driver,
-    rest::Catch,
+    rest::Partial,
 };
 use crate::{Rejection, limiter::Services};
 
@@ -27,14 +27,14 @@ impl Turn {
 }
 
 impl Future for Turn {
-    type Output = Result<Catch, (usize, Rejection)>;
+    type Output = Result<Partial, (usize, Rejection)>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.chair.state();
         match std::mem::replace(&mut state.answer, Answer::Over) {
             Answer::There(result) => {
                 let limits = self.limits.clone();
-                Poll::Ready(result.map(|received| Catch::new(limits, received)))
+                Poll::Ready(result.map(|received| Partial::new(limits, received)))
             }
             Answer::Awaited(_) => {
                 state.answer = Answer::Awaited(Some(context.waker().clone()));
