@@ -82,18 +82,24 @@ async fn what_the_store_was_charged_for_an_outage_is_not_given_back() {
     }
 }
 
-/// A preview was that of the store, and a deleted limiter had no permits before the end of the recovery.
-#[tokio::test(flavor = "multi_thread")]
-async fn previews_and_deletions_apply_to_the_shares_of_a_recovery() {
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.port());
-    // The recovery takes as long.
+/// Limits with a long recovery, and limiters of which a permit is in use.
+async fn recovering_slowly(proxy: &Proxy) -> (Limits, [(&'static str, Limiter); 3]) {
     let builder = Limits::builder().redis(proxy.url()).no_limits_file().instances(2);
+    // The recovery takes as long.
     let limits = builder.deadline(10 * SECOND).build().await.unwrap();
     let limiters = all_rules().map(|(name, quota)| (name, limits.limiter(name, quota)));
     for (_, limiter) in &limiters {
         limiter.acquire(1).await.unwrap();
     }
+    (limits, limiters)
+}
+
+/// A preview was that of the store, and a deleted limiter had no permits before the end of the recovery.
+#[tokio::test(flavor = "multi_thread")]
+async fn previews_and_deletions_apply_to_the_shares_of_a_recovery() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let (limits, limiters) = recovering_slowly(&proxy).await;
     let other = process(&server.url(), Some(2)).await;
     other.limiter("foreign", quota(10, HOUR)).acquire(1).await.unwrap();
     proxy.cut();
@@ -124,13 +130,7 @@ async fn previews_and_deletions_apply_to_the_shares_of_a_recovery() {
 async fn released_permits_are_free_in_the_shares_of_a_recovery() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
-    // The recovery takes as long.
-    let builder = Limits::builder().redis(proxy.url()).no_limits_file().instances(2);
-    let limits = builder.deadline(10 * SECOND).build().await.unwrap();
-    let limiters = all_rules().map(|(name, quota)| (name, limits.limiter(name, quota)));
-    for (_, limiter) in &limiters {
-        limiter.acquire(1).await.unwrap();
-    }
+    let (limits, limiters) = recovering_slowly(&proxy).await;
     proxy.cut();
     notice_outage(&limits).await;
     for (name, limiter) in &limiters {

@@ -132,8 +132,8 @@ impl Chair {
         moves && core.queue.waiting().line().reserves_for_later(self.begun.arrival)
     }
 
-    /// Moves to the queue of the claim that delays the call, or of the next one that it takes from. Otherwise rejects the
-    /// call, and returns what it had.
+    /// Moves to the queue of the claim that delays the call, or of the next one that it takes from; if it waits for no
+    /// other, it is admitted. Otherwise rejects the call, and returns what it had.
     #[must_use]
     pub(super) fn move_on(
         self: &Arc<Self>,
@@ -213,8 +213,7 @@ impl Chair {
         }
     }
 
-    /// Takes what limiters granted, from the one at a position on. If the call waits for no other, the caller gets it;
-    /// otherwise it moves on to the next limiter. Returns what no caller will use.
+    /// Takes what limiters granted, from the one at a position on, and moves on. Returns what no caller will use.
     #[must_use]
     pub(super) fn receive(
         self: &Arc<Self>,
@@ -231,11 +230,7 @@ impl Chair {
             return received.collect();
         }
         state.held.extend(received);
-        let is_all = state.held.len() == self.claims.len();
         drop(state);
-        if is_all {
-            return self.admit();
-        }
         self.move_on(limits, None, &self.begun.again(limits, &self.claims))
     }
 
