@@ -27,6 +27,9 @@ const ABSENT: &str = "~";
 /// The text for an empty value.
 const EMPTY: &str = "~~";
 
+/// What follows a name that could be a Redis key of another limiter.
+pub(crate) const MARK: char = '~';
+
 /// Writes the name of a limiter: literals of a template, and values between them.
 ///
 /// A value keeps its letters, digits and `_`, `.`, `-`; every other byte becomes `%XX`. A value
@@ -110,12 +113,13 @@ impl KeyWriter {
     /// Returns the name.
     ///
     /// One that another limiter's counter or log could have, such as `{orders}:value`, ends in one
-    /// more `~`. Only a template with literal braces can come to that.
+    /// more `~`; so does one that differs from such a name only by a `~` at its end, to stay another
+    /// name. Only a template with literal braces can come to that.
     #[inline]
     #[must_use]
     pub fn finish(mut self) -> KeyName {
-        if is_derived(&self.name) {
-            self.name.push('~');
+        if is_marked(&self.name) {
+            self.name.push(MARK);
         }
         self.name
     }
@@ -276,9 +280,15 @@ pub(crate) fn works_on_cluster(name: &str) -> bool {
     }
 }
 
+/// Returns whether this name has a [`MARK`] appended, or gets one: without those at its end, it could be
+/// a Redis key of another limiter.
+pub(crate) fn is_marked(name: &str) -> bool {
+    is_derived(name.trim_end_matches(MARK))
+}
+
 /// Returns whether this could be a Redis key of another limiter: `{a}:value` is the counter of `a`,
 /// and `{a}:value:` and the id of a process, which never ends in `~`, that of one process.
-pub(crate) fn is_derived(name: &str) -> bool {
+fn is_derived(name: &str) -> bool {
     let appended = |suffix: &str| {
         name.match_indices(suffix)
             .map(|(at, _)| &name[at + suffix.len()..])

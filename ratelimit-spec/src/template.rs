@@ -7,7 +7,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::key::{KeyWriter, MAX_NAME, MAX_PART, is_derived, is_value_char, works_on_cluster};
+use crate::key::{KeyWriter, MARK, MAX_NAME, MAX_PART, is_marked, is_value_char, works_on_cluster};
 use crate::name::KeyName;
 use crate::quote::Quoted;
 
@@ -144,9 +144,8 @@ impl Template {
     /// ```
     #[must_use]
     pub fn can_render(&self, name: &str) -> bool {
-        // The name gets one more `~` if it would be a Redis key of another limiter.
-        let shorter = name.strip_suffix('~').filter(|name| is_derived(name));
-        self.is_filled_in(name) || shorter.is_some_and(|name| self.is_filled_in(name))
+        let text = if is_marked(name) { name.strip_suffix(MARK) } else { Some(name) };
+        text.is_some_and(|text| self.is_filled_in(text))
     }
 
     /// Returns whether some list of values renders to a name with this prefix.

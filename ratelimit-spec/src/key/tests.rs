@@ -93,6 +93,10 @@ fn no_name_is_the_counter_or_the_log_of_another_limiter() {
         key.literal("{orders}:");
         key.part(value);
         assert_eq!(key.finish(), expected);
+        // A literal that looks like the name above is another name.
+        let mut longer = KeyWriter::new("");
+        longer.literal(expected);
+        assert_eq!(longer.finish() == expected, value == "values");
     }
     assert_eq!(safe_name("{a}:value"), "%7Ba%7D:value");
     assert_eq!(safe_name("{a}:permits:client"), "%7Ba%7D:permits:client");

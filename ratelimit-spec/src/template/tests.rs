@@ -155,6 +155,9 @@ fn a_template_knows_the_names_it_can_render() {
         ("o:{{{id}}}", "o:{7}", true),
         ("o:{{{id}}}", "o:7", false),
         ("{{t}}:{id}", "{t}:value~", true),
+        ("{{t}}:{id}", "{t}:value", false),
+        ("{{t}}:{id}:value~", "{t}:1:value~~", true),
+        ("{{t}}:{id}:value~", "{t}:1:value~", false),
     ] {
         assert_eq!(
             Template::parse(template).unwrap().can_render(name),
@@ -213,8 +216,9 @@ fn templates_overlap_where_some_values_render_one_name() {
         ("a:{b}", "b:{b}", false),
         ("a", "a", true),
         ("a", "b", false),
-        ("{{a}}:value", "{{a}}:value~", true),
+        ("{{a}}:value", "{{a}}:value~", false),
         ("{{a}}:{b}", "{{a}}:value~", true),
+        ("{{a}}:{b}:value", "{{a}}:{b}:value~", false),
         ("{{a}}:{b}", "a:{b}", false),
         ("größe:{a}", "größe:{b}!", false),
     ] {
