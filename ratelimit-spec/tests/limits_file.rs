@@ -799,6 +799,9 @@ fn yaml_that_is_none_says_what_is_missing() {
         ("store:memory\nlimiters:\n", &format!("1:1: {NO_COLON}")),
         ("limiters:\n  a: {}\n  \"report\"\n", &format!("3:3: {NO_COLON}")),
         ("prefixes:\n  - prefix:a\n    rate: 5\n", &format!("2:5: {NO_COLON}")),
+        ("a:\n  -\t1\n", "2:4: tab after `-`; write a space"),
+        ("prefixes:\n  - \tprefix: a\n", "2:5: tab after `-`; write a space"),
+        ("a:\n  -\t# b\n    1\n", "2:4: tab after `-`; write a space"),
         ("a: \"\\q\"\n", "1:5: not valid YAML: found unknown escape character"),
     ]);
 }

@@ -241,6 +241,10 @@ impl Scanner {
         self.start_value(column)?;
         self.open_block(column)?;
         cursor.skip(1);
+        // An element can be a map or a list, which is indented by these blanks.
+        if let Some(tab) = cursor.skip_indentation() {
+            return Err(self.problem(tab, "tab after `-`; write a space"));
+        }
         self.push(Kind::Dash, column)
     }
 
