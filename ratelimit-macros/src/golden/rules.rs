@@ -60,3 +60,17 @@ fn a_day_of_the_calendar() {
         "#,
     );
 }
+
+#[test]
+fn a_constant_beside_the_shards_of_the_file() {
+    golden_with(
+        "constant_beside_shards",
+        &found("limiters: { quote: { shards: 4 } }"),
+        r#"
+        #[rate_limit(key = "quote", rate = limits::QUOTES, per = "1s", algorithm = "token_bucket", burst = BURST)]
+        async fn quote() -> Price {
+            price().await
+        }
+        "#,
+    );
+}

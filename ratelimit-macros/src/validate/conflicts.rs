@@ -4,7 +4,7 @@ use ratelimit_spec::{Merged, Settings};
 use syn::Expr;
 
 use super::{Declared, Permits};
-use crate::args::{Arg, Args, Number, Slot};
+use crate::args::{Arg, Args, Number};
 use crate::problems::Problems;
 
 /// In the order of precedence.
@@ -33,7 +33,19 @@ pub(super) fn check(
     // An argument that could not be read is already reported.
     let is_read = |name: &&str| args.is_absent(name) || read.source_of(name).is_some();
     let is_here = |name: &&&str| set.source_of(name) == Some(Layer::Annotation);
+    // Such a number is checked at startup.
+    let is_code = |name: &str| {
+        let slot = match name {
+            "rate" => &args.rate,
+            "burst" => &args.burst,
+            _ => return false,
+        };
+        is_here(&&name) && matches!(slot.value(), Some(Number::Code(_)))
+    };
     for conflict in set.check() {
+        if matches!(*conflict.settings, ["shards", number] if is_code(number)) {
+            continue;
+        }
         let here = conflict.settings.iter().filter(is_here).filter_map(|name| args.name_of(name));
         let here: Vec<_> = here.collect();
         let Some(first) = here.first().filter(|_| conflict.settings.iter().all(is_read)) else {
@@ -53,12 +65,9 @@ pub(super) fn check(
     else {
         return;
     };
-    let is_code = |name: &str, slot: &Slot<Number>| {
-        is_here(&&name) && matches!(slot.value(), Some(Number::Code(_)))
-    };
     if let Some(conflict) = set.check_cost(permits)
-        && !is_code("rate", &args.rate)
-        && !is_code("burst", &args.burst)
+        && !is_code("rate")
+        && !is_code("burst")
     {
         let name = conflict.settings[0];
         match args.name_of(name).filter(|_| is_here(&&name)) {

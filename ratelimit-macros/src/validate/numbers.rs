@@ -28,7 +28,7 @@ pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Ex
     }
 }
 
-/// Returns the value of a number, or 1 for a constant, because 1 conflicts with no other setting.
+/// Returns the value of a number, or 1 for a constant, because 1 conflicts with no other setting but `shards`.
 pub(super) fn known(slot: &Slot<Number>) -> Option<u32> {
     match slot.value()? {
         Number::Literal { value, .. } => u32::try_from(*value).ok(),
