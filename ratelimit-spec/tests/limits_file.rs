@@ -605,6 +605,10 @@ fn a_value_of_the_wrong_kind_is_refused() {
             "2:13: `checkout` cannot be `5`; write fields such as `{ rate: 5, per: 1s }`",
         ),
         (
+            "limiters:\n  checkout:\n    per:1s\n",
+            "3:5: `checkout` cannot be the text `per:1s`; write a space after the `:`",
+        ),
+        (
             "limiters:\n  checkout:\n  rate: 5\n  limits: []\n",
             "3:9: `rate` is a field of a limiter; indent it below the key\n\
              4:3: `limits` is a field of a limiter; indent it below the key",

@@ -307,7 +307,14 @@ fn settings_fields<'a>(
             if Settings::NAMES.contains(&field.name) {
                 return format!("{name} is a field of a limiter; indent it below the key");
             }
-            format!("{name} cannot be {value}; write fields such as `{{ rate: 5, per: 1s }}`")
+            // `per:1s` is a text.
+            let lacks_space = matches!(value, node::Value::Text(text)
+                if text.split_once(':').is_some_and(|(name, _)| Settings::NAMES.contains(&name)));
+            let hint = match lacks_space {
+                true => "write a space after the `:`",
+                false => "write fields such as `{ rate: 5, per: 1s }`",
+            };
+            format!("{name} cannot be {value}; {hint}")
         });
         Vec::new()
     })
