@@ -358,3 +358,55 @@ async fn a_call_queues_only_where_it_waits() {
         })
         .await;
 }
+
+#[rate_limit(key = "stacked-held-1", rate = 1, per = "300ms")]
+#[rate_limit(key = "stacked-held-2", rate = 1, per = "300ms")]
+#[rate_limit(key = "stacked-last", rate = 1, per = "300ms", wait = "1s")]
+async fn takes_the_last_at_the_end() -> Result<(), Rejection> {
+    Ok(())
+}
+
+/// How a call is rejected that holds permits of two limiters after 1170 ms, and takes from the last one then. Before,
+/// this many others wait for that.
+async fn rejected_by_the_last(yaml: &str, waiting: usize) -> Rejection {
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
+    let call = limits.scope(async {
+        let [first, second, last] =
+            [limiter!("stacked-held-1"), limiter!("stacked-held-2"), limiter!("stacked-last")];
+        first.try_acquire(1).await.unwrap();
+        let call = async {
+            for limiter in [&second, &first, &second] {
+                tokio::time::sleep(Duration::from_millis(290)).await;
+                limiter.try_acquire(1).await.unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(240)).await;
+            last.try_acquire(1).await.unwrap();
+            let mut others = tokio::task::JoinSet::new();
+            for _ in 0..waiting {
+                let last = last.clone();
+                others.spawn(async move { last.acquire(1).await.is_ok() });
+            }
+            others.join_all().await
+        };
+        tokio::join!(takes_the_last_at_the_end(), call).0
+    });
+    call.await.unwrap_err()
+}
+
+/// A call behind others that waited was asked to retry after 1 ms.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_over_says_when_those_ahead_are_served() {
+    let rejection = rejected_by_the_last("limiters: {}", 3).await;
+    assert_eq!((rejection.reason(), rejection.limiter()), (Reason::WaitTooLong, "stacked-last"));
+    // The fourth after 1110 ms, 1170 ms after the start.
+    let after = rejection.retry_after().unwrap();
+    assert!((1_130..=1_150).contains(&after.as_millis()), "{after:?}");
+}
+
+/// The wait was said to be too long, though it was shorter than the call may wait.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_may_not_wait_finds_the_queue_full() {
+    let yaml = "limiters:\n  stacked-last: { wait: 10s, max_waiters: 0 }\n";
+    let rejection = rejected_by_the_last(yaml, 0).await;
+    assert_eq!((rejection.reason(), rejection.limiter()), (Reason::QueueFull, "stacked-last"));
+}

@@ -380,7 +380,7 @@ async fn in_line(
     let chair = Chair::new(claims, *begun);
     chair.join(limits, delay, begun)?;
     let partial = Turn::new(limits, Arc::clone(&chair)).await?;
-    let granted = rest::take(limits, &chair.claims, partial).await?;
+    let granted = rest::take(limits, &chair.claims, chair.begun.at, partial).await?;
     core.family.row().measured.waited(clock::instant().saturating_duration_since(began));
     core.family.row().tally.waited.fetch_add(1, Ordering::Relaxed);
     Ok(granted)

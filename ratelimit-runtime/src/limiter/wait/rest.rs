@@ -2,9 +2,7 @@
 
 use std::{mem, sync::Arc};
 
-use ratelimit_spec::Wait;
-
-use super::{Blocked, Delay, Granted, Outcome, chair::Received, driver, first_try};
+use super::{Blocked, Delay, Granted, Outcome, chair::Received, driver, first_try, until};
 use crate::{
     Reason,
     limiter::{plan::Claim, services::Services},
@@ -39,8 +37,13 @@ impl Drop for Partial {
     }
 }
 
-/// Takes from the limiters for which a call does not wait, now that it has the permits of the others.
-pub(super) async fn take(limits: &Arc<Services>, claims: &[Claim], partial: Partial) -> Outcome {
+/// Takes from the limiters for which a call that `began` then does not wait, now that it has the permits of the others.
+pub(super) async fn take(
+    limits: &Arc<Services>,
+    claims: &[Claim],
+    began: u64,
+    partial: Partial,
+) -> Outcome {
     let open: Vec<usize> = (0..claims.len()).filter(|n| !partial.has(*n)).collect();
     let asked: Vec<Claim> = open.iter().map(|n| claims[*n].clone()).collect();
     let now = limits.clock.now_ms();
@@ -51,10 +54,17 @@ pub(super) async fn take(limits: &Arc<Services>, claims: &[Claim], partial: Part
     let rest = rest.map_err(|blocked| match blocked {
         Blocked::By(position, rejection) => (open[position], rejection),
         Blocked::For(Delay { position, at, .. }) => {
-            let Claim { core, wait, .. } = &asked[position];
-            let endless = *wait == Wait::Forever;
-            let reason = if endless { Reason::QueueFull } else { Reason::WaitTooLong };
-            (open[position], core.not_before(limits, reason, at.saturating_sub(now).max(1)))
+            let Claim { core, permits, wait, .. } = &asked[position];
+            let permits = u32::try_from(*permits).unwrap_or(u32::MAX);
+            // If others wait for it already, `at` is only when this was found.
+            let behind = core.earliest(limits, permits, now, None);
+            let after = at.saturating_sub(now).max(behind).max(1);
+            let is_late = |until| now.saturating_add(after) > until;
+            let reason = match until(*wait, began).is_some_and(is_late) {
+                true => Reason::WaitTooLong,
+                false => Reason::QueueFull,
+            };
+            (open[position], core.not_before(limits, reason, after))
         }
     })?;
     let mut all = partial.keep();
