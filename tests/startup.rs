@@ -56,7 +56,9 @@ async fn a_rate_below_a_call_s_cost_is_refused() {
 async fn what_a_function_cannot_answer_is_refused() {
     let error = refused("limiters:\n  mail: { rate: 0 }\n").await;
     assert!(
-        error.ends_with("sets `rate: 0`; let the function return a rejection, or raise the rate"),
+        error.ends_with(
+            "sets `rate: 0`; give its attribute a `wait` with an end, or raise the rate"
+        ),
         "{error}"
     );
     let error = refused("limiters:\n  mail: { wait: none }\n").await;
@@ -65,7 +67,7 @@ async fn what_a_function_cannot_answer_is_refused() {
         "{error}"
     );
     let error = refused("limiters:\n  mail: { on_store_error: reject }\n").await;
-    assert!(error.contains("sets `on_store_error: reject`"), "{error}");
+    assert!(error.contains("write `on_store_error = \"reject\"` in its attribute"), "{error}");
     accepted("limiters:\n  search: { rate: 0, wait: none, on_store_error: reject }\n").await;
 }
 

@@ -228,8 +228,8 @@ fn unusable(
             refuse(field, format!("`{key}`: {conflict} (`{field}` is set at {})", at(field)));
         } else if permits > 0 && !site.fallible && set.rate.is_some_and(|rate| rate.value == 0) {
             let message = format!(
-                "`{key}` cannot reject calls, but {} sets `rate: 0`; let the function return a rejection, or \
-                 raise the rate",
+                "`{key}` cannot reject calls, but {} sets `rate: 0`; give its attribute a `wait` with an end, \
+                 or raise the rate",
                 at("rate")
             );
             refuse("rate", message);
@@ -250,7 +250,7 @@ fn unusable(
     }
     if set.wait() != Wait::Forever {
         let message = format!(
-            "`{key}` cannot reject calls, but {} sets `wait: {}`; let the function return a rejection, \
+            "`{key}` cannot reject calls, but {} sets `wait: {}`; give its attribute a `wait` with an end, \
              or remove `wait`",
             at("wait"),
             set.wait()
@@ -267,8 +267,8 @@ fn unusable(
     }
     if set.on_store_error() == OnStoreError::Reject {
         let message = format!(
-            "`{key}` cannot reject calls, but {} sets `on_store_error: reject`; let the function return \
-             a rejection, or write `local` or `allow`",
+            "`{key}` cannot reject calls, but {} sets `on_store_error: reject`; write `on_store_error = \
+             \"reject\"` in its attribute, or set `local` or `allow`",
             at("on_store_error")
         );
         refuse("on_store_error", message);
