@@ -4,7 +4,7 @@ mod conflicts;
 mod overlap;
 mod several;
 
-use std::{collections::BTreeMap, iter};
+use std::{collections::BTreeMap, fmt::Display, iter};
 
 use ratelimit_spec::{
     LimiterEntry, Merged, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, nearest,
@@ -222,17 +222,16 @@ fn unusable(
 ) {
     let at = |field| at(set.source_of(field).unwrap_or(Source::BuiltIn), field);
     let mut refuse = |field, message| problems.push(refused(place(site), key, field, message));
+    let cannot_reject = |field, value: &dyn Display, advice| {
+        format!("`{key}` cannot reject calls, but {} sets `{field}: {value}`; {advice}", at(field))
+    };
     if let Cost::Literal(permits) = site.cost {
         if let Some(conflict) = set.check_cost(permits) {
             let field = conflict.settings[0];
             refuse(field, format!("`{key}`: {conflict} (`{field}` is set at {})", at(field)));
         } else if permits > 0 && !site.fallible && set.rate.is_some_and(|rate| rate.value == 0) {
-            let message = format!(
-                "`{key}` cannot reject calls, but {} sets `rate: 0`; give its attribute a `wait` with an end, \
-                 or raise the rate",
-                at("rate")
-            );
-            refuse("rate", message);
+            let advice = "give its attribute a `wait` with an end, or raise the rate";
+            refuse("rate", cannot_reject("rate", &0, advice));
         }
     }
     let word = set.refund_on();
@@ -249,29 +248,17 @@ fn unusable(
         return;
     }
     if set.wait() != Wait::Forever {
-        let message = format!(
-            "`{key}` cannot reject calls, but {} sets `wait: {}`; give its attribute a `wait` with an end, \
-             or remove `wait`",
-            at("wait"),
-            set.wait()
-        );
-        refuse("wait", message);
+        let advice = "give its attribute a `wait` with an end, or remove `wait`";
+        refuse("wait", cannot_reject("wait", &set.wait(), advice));
     }
     if set.max_waiters() == 0 {
-        let message = format!(
-            "`{key}` cannot reject calls, but {} sets `max_waiters: 0`; give its attribute a `wait` with \
-             an end, or let 1 call or more wait",
-            at("max_waiters")
-        );
-        refuse("max_waiters", message);
+        let advice = "give its attribute a `wait` with an end, or let 1 call or more wait";
+        refuse("max_waiters", cannot_reject("max_waiters", &0, advice));
     }
     if set.on_store_error() == OnStoreError::Reject {
-        let message = format!(
-            "`{key}` cannot reject calls, but {} sets `on_store_error: reject`; write `on_store_error = \
-             \"reject\"` in its attribute, or set `local` or `allow`",
-            at("on_store_error")
-        );
-        refuse("on_store_error", message);
+        let advice =
+            "write `on_store_error = \"reject\"` in its attribute, or set `local` or `allow`";
+        refuse("on_store_error", cannot_reject("on_store_error", &"reject", advice));
     }
 }
 
