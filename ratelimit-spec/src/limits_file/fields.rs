@@ -14,6 +14,9 @@ use crate::per::Per;
 use crate::quote::{Quoted, either};
 use crate::suggest::nearest;
 
+/// The advice for `per:1s`, which YAML takes for a text.
+pub(super) const ADD_SPACE: &str = "write a space after the `:`";
+
 /// A map in a limits file, as messages name it and its entries.
 pub(super) struct Section<'a> {
     /// `` in limiter `x` ``, or nothing for the file itself.
@@ -74,7 +77,7 @@ impl Report {
         let lacks_space = field.name.contains(':') && field.value.value == Value::Null;
         self.add(field.name_position, || {
             let hint = match nearest(field.name, known.iter().copied()) {
-                _ if lacks_space => "write a space after the `:`".to_owned(),
+                _ if lacks_space => ADD_SPACE.to_owned(),
                 Some(known) => format!("did you mean `{known}`?"),
                 None => format!("expected {}", either(known)),
             };

@@ -1,6 +1,6 @@
 //! Converts the values of a limits file to settings.
 
-use super::fields::{Field, Section};
+use super::fields::{ADD_SPACE, Field, Section};
 use super::node::{self, Node};
 use super::problem::Report;
 use super::program::{DEADLINE, REMEMBERED, REVISION};
@@ -311,7 +311,7 @@ fn settings_fields<'a>(
             let lacks_space = matches!(value, node::Value::Text(text)
                 if text.split_once(':').is_some_and(|(name, _)| Settings::NAMES.contains(&name)));
             let hint = match lacks_space {
-                true => "write a space after the `:`",
+                true => ADD_SPACE,
                 false => "write fields such as `{ rate: 5, per: 1s }`",
             };
             format!("{name} cannot be {value}; {hint}")
