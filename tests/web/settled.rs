@@ -13,8 +13,13 @@ use crate::{MINUTE, SECOND, header, limits, quota, request, through};
 
 type Plain = Response<Full<Bytes>>;
 
+async fn embedded_and_on(server: &RedisServer) -> [Limits; 2] {
+    let redis = Limits::builder().redis(server.url()).no_limits_file();
+    [limits().await.0, redis.build().await.unwrap()]
+}
+
 /// The `RateLimit` of an answer to one request, behind the layer of handlers.
-async fn told<F: Future<Output = StatusCode> + Send + 'static>(
+async fn line_around<F: Future<Output = StatusCode> + Send + 'static>(
     limits: &Limits,
     handler: impl FnOnce() -> F + Clone + Send + 'static,
 ) -> Option<String> {
@@ -45,10 +50,8 @@ async fn line(limit: &Limit, around: bool, status: u16, used: &'static str) -> S
 
 #[tokio::test]
 async fn a_refund_of_the_request_is_in_its_headers() {
-    let (embedded, _) = limits().await;
     let server = RedisServer::start();
-    let redis = Limits::builder().redis(server.url()).no_limits_file().build().await.unwrap();
-    for limits in [embedded, redis] {
+    for limits in embedded_and_on(&server).await {
         let login = Limit::new("login", quota(1, MINUTE))
             .refund_if(|response| response.status != StatusCode::UNAUTHORIZED)
             .limits(&limits);
@@ -83,12 +86,12 @@ async fn a_corrected_cost_of_the_request_is_in_its_headers() {
     assert_eq!(line(&sliding, false, 200, "50").await, r#""sliding";r=0;t=60"#);
     let several = limit("several", windows).and(limit("more", bucket));
     for around in [false, true] {
-        let told = line(&several, around, 200, "0").await;
-        assert_eq!(told, r#""several";r=100, "more";r=100"#);
+        let both = line(&several, around, 200, "0").await;
+        assert_eq!(both, r#""several";r=100, "more";r=100"#);
     }
     // The first slot of a leaky bucket is never free again.
-    let told = line(&limit("leaky", leaky), true, 200, "0").await;
-    assert_eq!(told, r#""leaky";r=0;t=12"#);
+    let spaced = line(&limit("leaky", leaky), true, 200, "0").await;
+    assert_eq!(spaced, r#""leaky";r=0;t=12"#);
 }
 
 #[rate_limit(key = "attempts:{user}", rate = 2, per = "1m", wait = "none", refund_if = |_| right)]
@@ -119,15 +122,13 @@ async fn tokens(used: u64) -> Result<(), Rejection> {
 
 #[tokio::test]
 async fn a_refund_of_an_annotated_function_is_in_the_headers() {
-    let (embedded, _) = limits().await;
     let server = RedisServer::start();
-    let redis = Limits::builder().redis(server.url()).no_limits_file().build().await.unwrap();
-    for limits in [embedded, redis] {
-        let line = told(&limits, || async { ok(login().await) }).await;
+    for limits in embedded_and_on(&server).await {
+        let line = line_around(&limits, || async { ok(login().await) }).await;
         assert_eq!(line.unwrap(), r#""logins";r=1"#);
-        let line = told(&limits, || async { ok(bound(false).await.map(drop)) }).await;
+        let line = line_around(&limits, || async { ok(bound(false).await.map(drop)) }).await;
         assert_eq!(line.unwrap(), r#""bound";r=1"#);
-        let line = told(&limits, || async { ok(tokens(2).await) }).await;
+        let line = line_around(&limits, || async { ok(tokens(2).await) }).await;
         assert_eq!(line.unwrap(), r#""settled";r=7;t=60"#);
     }
 }
@@ -142,7 +143,7 @@ fn ok(result: Result<(), Rejection>) -> StatusCode {
 async fn the_refund_of_one_key_does_not_free_another() {
     let (limits, _) = limits().await;
     for (order, left) in [(["a", "b"], 1), (["d", "c"], 1)] {
-        let line = told(&limits, move || async move {
+        let line = line_around(&limits, move || async move {
             for user in order {
                 ok(attempt(user, user == "a" || user == "c").await);
             }
@@ -151,7 +152,7 @@ async fn the_refund_of_one_key_does_not_free_another() {
         assert_eq!(line.await.unwrap(), format!(r#""attempts:{{user}}";r={left};t=60"#));
     }
     // Refunded last, the stricter one of both is not the strictest in the end.
-    let line = told(&limits, || async { ok(attempt_both("e", "f").await) }).await;
+    let line = line_around(&limits, || async { ok(attempt_both("e", "f").await) }).await;
     assert_eq!(line.unwrap(), r#""attempts:{user}";r=1;t=60"#);
 }
 
@@ -172,7 +173,7 @@ async fn attempt_both(user: &str, other: &str) -> Result<(), Rejection> {
 #[tokio::test]
 async fn the_strictest_of_many_calls_is_in_the_headers() {
     let (limits, _) = limits().await;
-    let line = told(&limits, || async {
+    let line = line_around(&limits, || async {
         for n in 0..50 {
             ok(attempt(&n.to_string(), n != 30).await);
         }
@@ -187,7 +188,7 @@ async fn a_permit_that_the_response_keeps_is_in_use() {
     let (limits, _) = limits().await;
     let kept = std::sync::Arc::new(std::sync::Mutex::new(None));
     let keep = std::sync::Arc::clone(&kept);
-    let line = told(&limits, move || async move {
+    let line = line_around(&limits, move || async move {
         *keep.lock().unwrap() = bound(true).await.unwrap();
         StatusCode::OK
     });
