@@ -196,9 +196,12 @@ impl Core {
     /// Reports the settings of the limits file that have no effect on the settings in code, once for each rule. Called
     /// without a lock, because a receiver of the event may use the limiter.
     pub(crate) fn check_given(&self, limits: &Services) {
-        let (Some(given), None) = (self.given(), self.share()) else { return };
         let rule = self.rule.load();
-        if rule.numbers.is_err() || rule.is_checked.swap(true, Ordering::Relaxed) {
+        if rule.numbers.is_err() || rule.is_checked.load(Ordering::Relaxed) {
+            return;
+        }
+        let (Some(given), None) = (self.given(), self.share()) else { return };
+        if rule.is_checked.swap(true, Ordering::Relaxed) {
             return;
         }
         for conflict in limits.current().without_effect(&self.family, self.names().given, &given) {
