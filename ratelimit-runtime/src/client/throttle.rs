@@ -103,8 +103,9 @@ impl<S, F> Layer<S> for Throttle<F> {
 /// | `grpc-status` 8 or 14, and `Retry-After` | until then |
 /// | a gRPC status with `RetryInfo` in its headers (feature `tonic`) | its `retry_delay` |
 ///
-/// The longer one of `Retry-After` and `RetryInfo` applies, because a method may not know all limits of its service. A gRPC call has its status in the headers if it failed before its first message. Redirects that the inner service
-/// follows take no further permits, and the response at their end counts for the limiter of the first request.
+/// The longer one of `Retry-After` and `RetryInfo` applies, because a method may not know all limits of its service. A gRPC
+/// call has its status in the headers if it failed before its first message. Redirects that the inner service follows take
+/// no further permits, and the response at their end counts for the limiter of the first request.
 pub struct ThrottleService<S, F> {
     inner: S,
     throttle: Throttle<F>,

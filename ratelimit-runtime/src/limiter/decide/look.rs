@@ -80,7 +80,7 @@ impl Core {
         let here = self.is_counted_here(rule);
         let asked = Asked { position: 0, core: self, rule, numbers, permits: cost };
         if !here {
-            match recovery::look_at_shares(limits, &asked).await {
+            match recovery::look_within_shares(limits, &asked).await {
                 Ok(Some(each)) if each.iter().any(|reply| reply.outcome != Outcome::Granted) => {
                     return self.seen(rule, &each, cost, true);
                 }

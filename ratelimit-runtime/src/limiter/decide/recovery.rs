@@ -65,7 +65,7 @@ pub(super) async fn within_shares(
 }
 
 /// Returns what the shares reply to a call that takes nothing; `None` if the store alone decides it.
-pub(super) async fn look_at_shares(
+pub(super) async fn look_within_shares(
     limits: &Arc<Services>,
     asked: &Asked<'_>,
 ) -> Result<Option<Vec<Reply>>, StoreError> {
@@ -88,7 +88,7 @@ impl Core {
             return Ok(None);
         }
         let asked = Asked { position: 0, core: self, rule, numbers, permits: 1 };
-        let shares = look_at_shares(limits, &asked).await?;
+        let shares = look_within_shares(limits, &asked).await?;
         Ok(shares.into_iter().flatten().map(|share| share.remaining).min())
     }
 }
