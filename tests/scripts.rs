@@ -16,9 +16,9 @@ use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{
         Algorithm::{self, FixedWindow, LeakyBucket, SlidingWindow, TokenBucket},
-        Assertion, Config, Grant, KeepState, MemoryStore, Mode, OnDrift, Outcome, Reply, Request,
-        Rule, StateKeys, Store, WriteWhen, script_charge, script_charged, script_give_back,
-        script_peek, script_peeked, script_release, script_write,
+        Assertion, Charge, Config, Grant, KeepState, MemoryStore, Mode, OnDrift, Outcome, Reply,
+        Request, Rule, StateKeys, Store, WriteWhen, script_charge, script_charged,
+        script_give_back, script_peek, script_peeked, script_release, script_write,
     },
     test_util::ManualClock,
 };
@@ -206,19 +206,25 @@ impl Twins {
         assert_eq!(lua, rust, "(lua, rust) of {grant:?}");
     }
 
+    /// Charges, and repeats the charge as if its reply had been lost.
     fn charge(&mut self, config: Config, since: u64, permits: u32, max_debt: Option<u64>) {
         let keys = self.keys.clone();
         let request = self.request(&keys, config, since, Assertion::Steady);
-        let charge = self.memory.charge(&request, permits, max_debt);
-        let (mut reply, rust) = self.runtime.block_on(charge).unwrap();
-        reply.config.keep_alive_ms = 0;
-        let value = self.call(|by_name| script_charge(&request, permits, max_debt, since, by_name));
         let own = self.request(&keys, config.keep_alive_ms(0), since, Assertion::Steady);
-        let lua = script_charged(&value, &own).unwrap();
-        assert_eq!(lua, (reply, rust), "(lua, rust) {permits} charged by {config:?}");
-        assert!(rust.taken + rust.excess <= permits.into(), "{rust:?} of {permits}");
-        if rust.debt > 0 {
-            assert_eq!(reply.remaining, 0, "nothing is free while something is owed");
+        // Ids are random, so that none begins within another.
+        let id = self.tally.operations.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let charge = Charge { permits, max_debt, id: Some(id) };
+        for made in [charge, Charge { permits: 0, ..charge }] {
+            let charged = self.memory.charge(&request, made);
+            let (mut reply, rust) = self.runtime.block_on(charged).unwrap();
+            reply.config.keep_alive_ms = 0;
+            let value = self.call(|by_name| script_charge(&request, charge, since, by_name));
+            let lua = script_charged(&value, &own).unwrap();
+            assert_eq!(lua, (reply, rust), "(lua, rust) {made:?} by {config:?}");
+            assert!(rust.taken + rust.excess <= made.permits.into(), "{rust:?} of {made:?}");
+            if rust.debt > 0 {
+                assert_eq!(reply.remaining, 0, "nothing is free while something is owed");
+            }
         }
     }
 

@@ -10,7 +10,12 @@ use std::{
 };
 
 use ratelimit_runtime::{Limiter, Limits, Quota, RateChange, Reason};
-use tests::{eventually, proxy::Proxy, redis_server::RedisServer, window::worst_window};
+use tests::{
+    eventually,
+    proxy::{Proxy, Then},
+    redis_server::RedisServer,
+    window::worst_window,
+};
 use tokio::task::JoinSet;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -312,6 +317,42 @@ async fn what_was_admitted_without_the_store_counts_when_it_is_back() {
         let limiter = limits.limiter(name, quota);
         wait_until_back(&limiter).await;
         assert_eq!(admitted_of(&limiter, 20).await, 5, "{name}: charged once");
+    }
+}
+
+/// A charge was not repeated, so all that an outage had granted was free again if the request was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_admitted_without_the_store_counts_once_if_the_charge_is_lost() {
+    for then in [Then::Lose, Then::Cut] {
+        let server = RedisServer::start();
+        let proxy = Proxy::start(server.port());
+        let limits = process(&proxy.url(), None).await;
+        let other = process(&server.url(), None).await;
+        // The server has the script then.
+        other.limiter("other", quota(10, HOUR)).charge(1).await.unwrap();
+        for (name, quota) in all_rules() {
+            assert_eq!(admitted_of(&limits.limiter(name, quota), 3).await, 3, "{name}");
+        }
+        proxy.cut();
+        notice_outage(&limits).await;
+        for (name, quota) in all_rules() {
+            assert_eq!(admitted_of(&limits.limiter(name, quota), 2).await, 2, "{name}");
+        }
+        proxy.restore();
+        proxy.swallow_replies_to("EVALSHA", 2, then);
+        for (name, quota) in all_rules() {
+            let limiter = other.limiter(name, quota);
+            let start = Instant::now();
+            while limiter.available_permits().await.unwrap() != 5 {
+                let left = limiter.available_permits().await;
+                assert!(start.elapsed() < 15 * SECOND, "{name}, {then:?}: {left:?}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            let limiter = limits.limiter(name, quota);
+            wait_until_back(&limiter).await;
+            assert_eq!(admitted_of(&limiter, 20).await, 5, "{name}, {then:?}: charged once");
+        }
+        assert_eq!(proxy.traffic().swallowed, 2);
     }
 }
 

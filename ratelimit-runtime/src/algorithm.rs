@@ -25,7 +25,13 @@ mod ticket;
 mod token_bucket;
 mod warm_up;
 
-pub use self::{charge::Charged, config::Config, grant::Grant, penalty::Refused, ticket::Ticket};
+pub use self::{
+    charge::{Charge, Charged},
+    config::Config,
+    grant::Grant,
+    penalty::Refused,
+    ticket::Ticket,
+};
 pub(crate) use self::{
     meter::Left, open::decide_jointly, penalty::Refusals, reserve::Booking, spend::Spent,
     state::State,

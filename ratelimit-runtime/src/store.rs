@@ -47,7 +47,7 @@ pub use self::{
     request::Request,
 };
 pub use crate::algorithm::{
-    Charged, Config, Grant, Refused, Ticket,
+    Charge, Charged, Config, Grant, Refused, Ticket,
     reconcile::{Assertion, Reconciled},
 };
 use crate::{StoreError, algorithm::reconcile::Reconciliation};
@@ -115,9 +115,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<u64, StoreError>> + Send;
 
     /// Charges permits for a cost that is known only afterwards. Takes the permits that are free, and records
-    /// the rest as debt, up to `max_debt` in total; by default, the capacity of the active configuration.
-    /// Every process pays the debt before it is granted anything. The reply is that of a later peek for one
-    /// permit, with [`Outcome::Granted`] if the store counts the limiter.
+    /// the rest as debt. Every process pays the debt before it is granted anything. The reply is that of a
+    /// later peek for one permit, with [`Outcome::Granted`] if the store counts the limiter.
     ///
     /// # Errors
     ///
@@ -125,8 +124,7 @@ pub trait Store: Send + Sync + 'static {
     fn charge(
         &self,
         request: &Request<'_>,
-        permits: u32,
-        max_debt: Option<u64>,
+        charge: Charge,
     ) -> impl Future<Output = Result<(Reply, Charged), StoreError>> + Send;
 
     /// Returns the reply of [`decide`](Self::decide) to a request of this cost, without changing anything.

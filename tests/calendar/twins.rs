@@ -4,8 +4,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use ratelimit_runtime::{
     __private::store::{
-        Assertion, Calendar, CalendarCall, Config, MemoryStore, OnDrift, Reply, Request, StateKeys,
-        Store, script_charge, script_charged, script_peek, script_peeked, script_release,
+        Assertion, Calendar, CalendarCall, Charge, Config, MemoryStore, OnDrift, Reply, Request,
+        StateKeys, Store, script_charge, script_charged, script_peek, script_peeked,
+        script_release,
     },
     test_util::ManualClock,
 };
@@ -148,10 +149,11 @@ impl Twins {
         let keys = self.keys.clone();
         let since = self.base + Duration::from_millis(10);
         let request = Request::new(&keys, config, since);
-        let charge = self.memory.charge(&request, permits, Some(1_000));
-        let (mut reply, rust) = self.runtime.block_on(charge).unwrap();
+        let charge = Charge::new(permits, Some(1_000));
+        let (mut reply, rust) =
+            self.runtime.block_on(self.memory.charge(&request, charge)).unwrap();
         reply.config.keep_alive_ms = 0;
-        let mut call = script_charge(&request, permits, Some(1_000), 10_000, false);
+        let mut call = script_charge(&request, charge, 10_000, false);
         CalendarCall::new(config.calendar(), None).append(&mut call, self.now, self.now);
         let value = call.query(&mut self.redis).unwrap();
         let own = Request::new(&keys, config.keep_alive_ms(0), since);

@@ -5,9 +5,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use ratelimit_runtime::{
     __private::store::{
-        Algorithm, Assertion, Config, Grant, KeepState, MemoryStore, Mode, Outcome, Request, Rule,
-        StateKeys, Store, WriteWhen, script_charge, script_charged, script_give_back, script_peek,
-        script_peeked, script_release, script_reservations, script_reserve, script_write,
+        Algorithm, Assertion, Charge, Config, Grant, KeepState, MemoryStore, Mode, Outcome,
+        Request, Rule, StateKeys, Store, WriteWhen, script_charge, script_charged,
+        script_give_back, script_peek, script_peeked, script_release, script_reservations,
+        script_reserve, script_write,
     },
     test_util::ManualClock,
 };
@@ -153,9 +154,9 @@ impl Twins {
     fn charge(&mut self, config: Config, process: usize, permits: u32, max_debt: Option<u64>) {
         let keys = self.keys.clone();
         let (request, since) = self.request(&keys, config, process);
-        let rust = self.memory.charge(&request, permits, max_debt);
-        let rust = self.runtime.block_on(rust).unwrap();
-        let mut call = script_charge(&request, permits, max_debt, since, false);
+        let charge = Charge::new(permits, max_debt);
+        let rust = self.runtime.block_on(self.memory.charge(&request, charge)).unwrap();
+        let mut call = script_charge(&request, charge, since, false);
         let value = call.arg(self.time.now).query(&mut self.redis).unwrap();
         let lua = script_charged(&value, &request).unwrap();
         assert_eq!(lua, rust, "(lua, rust) {permits} charged by {config:?}");

@@ -24,15 +24,16 @@ use crate::{eventually, ports::Port};
 mod connection;
 mod resp;
 
-/// What happens to a connection whose reply was swallowed. There is no third way: a client takes
-/// the next reply on the connection for the missing one, which no failure of a network brings
-/// about.
+/// What happens to a connection whose reply was swallowed. It cannot go on: a client takes the next
+/// reply on the connection for the missing one, which no failure of a network brings about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Then {
     /// It is closed.
     Cut,
     /// It stays open and nothing comes back on it any more; commands still arrive.
     Hang,
+    /// It is closed before the command arrives.
+    Lose,
 }
 
 /// What has passed since the start, or since [`Proxy::reset_traffic`].

@@ -332,8 +332,8 @@ fn a_grant_in_the_last_millisecond_of_an_expiry_leaves_no_key_behind() {
 async fn numbers_beyond_what_can_be_counted_saturate_in_this_process() {
     use ratelimit_runtime::{
         __private::store::{
-            Assertion, Config, Grant, KeepState, MemoryStore, Mode, OnDrift, Outcome, Request,
-            Rule, StateKeys, Store, WriteWhen,
+            Assertion, Charge, Config, Grant, KeepState, MemoryStore, Mode, OnDrift, Outcome,
+            Request, Rule, StateKeys, Store, WriteWhen,
         },
         test_util::ManualClock,
     };
@@ -373,8 +373,8 @@ async fn numbers_beyond_what_can_be_counted_saturate_in_this_process() {
             store.acquire_all(&request, &[1, u32::MAX, 2, 2]).await.unwrap();
             store.peek(&request, u32::MAX).await.unwrap();
             store.reserve(&request, &[1, u32::MAX, 1], u64::MAX).await.unwrap();
-            store.charge(&request, u32::MAX, None).await.unwrap();
-            store.charge(&request, u32::MAX, Some(u64::MAX)).await.unwrap();
+            store.charge(&request, Charge::new(u32::MAX, None)).await.unwrap();
+            store.charge(&request, Charge::new(u32::MAX, Some(u64::MAX))).await.unwrap();
             clock.advance(Duration::from_millis(7));
             store.release(&keys, u32::MAX).await.unwrap();
             store.release(&keys, 1).await.unwrap();

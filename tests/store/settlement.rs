@@ -2,8 +2,8 @@
 
 use ratelimit_runtime::__private::store::{
     Algorithm::{FixedWindow, SlidingWindow, TokenBucket},
-    Assertion, Charged, Grant, KeepState, OnDrift, Outcome, Reconciled, Reply, StateKeys, Store,
-    WriteWhen,
+    Assertion, Charge, Charged, Grant, KeepState, OnDrift, Outcome, Reconciled, Reply, StateKeys,
+    Store, WriteWhen,
 };
 use tokio::time::Instant;
 
@@ -57,7 +57,10 @@ impl<S: Store> Process<'_, S> {
 
     async fn charge(&self, permits: u32, max_debt: u64) -> (Reply, Charged) {
         let request = self.request(Assertion::Steady);
-        self.store.charge(&request, permits, Some(max_debt)).await.expect("the store answers")
+        self.store
+            .charge(&request, Charge::new(permits, Some(max_debt)))
+            .await
+            .expect("the store answers")
     }
 }
 

@@ -11,6 +11,25 @@ use super::{
     warm_up::Heat,
 };
 
+/// A cost that is known only afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Charge {
+    /// The permits to take.
+    pub permits: u32,
+    /// The greatest debt, in all; the capacity of the active configuration if `None`.
+    pub max_debt: Option<u64>,
+    /// With an id, Redis makes the charge once, so it can be repeated if the reply is lost.
+    pub id: Option<u64>,
+}
+
+impl Charge {
+    /// A charge that is made as often as it is sent.
+    #[must_use]
+    pub fn new(permits: u32, max_debt: Option<u64>) -> Self {
+        Self { permits, max_debt, id: None }
+    }
+}
+
 /// The result of a charge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Charged {

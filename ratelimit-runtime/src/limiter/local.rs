@@ -34,8 +34,26 @@ pub(super) enum Counted {
 /// A limiter that this process counts instead of the store.
 pub(super) struct Begun {
     pub(super) core: Arc<Core>,
-    /// The usage that the store knows of. Locked while a charge is in progress.
-    pub(super) known: tokio::sync::Mutex<State>,
+    /// Locked while a charge is in progress.
+    pub(super) known: tokio::sync::Mutex<Known>,
+}
+
+/// The usage that the store knows of.
+pub(super) struct Known {
+    pub(super) state: State,
+    /// What it knows of if it made a charge without a reply, and the id of that charge.
+    pub(super) in_doubt: Option<(State, u64)>,
+}
+
+impl Known {
+    pub(super) fn new(state: State) -> Self {
+        Self { state, in_doubt: None }
+    }
+
+    /// Returns all that the store may know of.
+    pub(super) fn latest(&self) -> &State {
+        self.in_doubt.as_ref().map_or(&self.state, |(state, _)| state)
+    }
 }
 
 impl Local {

@@ -4,6 +4,7 @@
 use std::{
     collections::hash_map::Entry,
     future::Future,
+    hash::{BuildHasher, RandomState},
     pin::Pin,
     sync::{Arc, Weak, atomic::Ordering},
     time::Duration,
@@ -14,7 +15,7 @@ use tokio::{task::JoinSet, time::Instant};
 
 use super::{
     core::{Core, Rule as Numbers},
-    local::{Begun, Counted, Local},
+    local::{Begun, Counted, Known, Local},
     per_process::local_share,
     plan::{Asked, Part},
     services::Services,
@@ -23,7 +24,7 @@ use crate::{
     StoreError,
     algorithm::State,
     clock,
-    store::{Config, Grant, StateKeys, sweep},
+    store::{Charge, Config, Grant, StateKeys, sweep},
 };
 
 /// A charge in progress.
@@ -48,7 +49,7 @@ impl Local {
                 continue;
             }
             let known = self.known(limits, &part, counted);
-            let (key, known) = (core.keys.config().to_owned(), known.into());
+            let (key, known) = (core.keys.config().to_owned(), Known::new(known).into());
             all.insert(key, Counted::Alone(Arc::new(Begun { core, known })));
         }
         self.watch(limits);
@@ -98,14 +99,16 @@ impl Local {
         &self,
         limits: &Services,
         part: &Part<'_>,
-        count: impl FnOnce(&mut State, &Config, u64),
+        count: impl Fn(&mut State, &Config, u64),
     ) {
         // While a charge is in progress, it is for permits granted earlier.
         if let Some(Counted::Alone(limiter)) = self.counted().get(part.core.keys.config())
             && let Ok(mut known) = limiter.known.try_lock()
         {
-            let share = local_share(limits, part.in_force());
-            count(&mut known, &share, limits.clock.now_ms());
+            let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
+            let Known { state, in_doubt } = &mut *known;
+            let in_doubt = in_doubt.as_mut().map(|(state, _)| state);
+            in_doubt.into_iter().chain([state]).for_each(|state| count(state, &share, now));
         }
     }
 
@@ -122,7 +125,8 @@ impl Local {
         let Some(begun) = all.get(keys.config()).and_then(Counted::begun) else { return 0 };
         // A charge in progress is for all of them.
         let Ok(known) = begun.known.try_lock() else { return 0 };
-        let uncharged = u32::try_from(begun.granted(limits, &known).1).unwrap_or(u32::MAX);
+        let uncharged = begun.granted(limits, known.latest());
+        let uncharged = u32::try_from(uncharged).unwrap_or(u32::MAX);
         let grant = Grant { permits: grant.permits.min(uncharged), ..*grant };
         self.counts.give_back_counted(keys, share, &grant)
     }
@@ -136,7 +140,7 @@ impl Local {
         let all = self.counted();
         let mut known = match all.get(core.keys.config()) {
             Some(Counted::Alone(begun)) => match begun.known.try_lock() {
-                Ok(known) if begun.granted(limits, &known).1 == 0 => Some(known),
+                Ok(known) if begun.granted(limits, &known.state) == 0 => Some(known),
                 _ => return,
             },
             Some(Counted::Too(_)) => None,
@@ -145,7 +149,7 @@ impl Local {
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
         self.counts.uncount(&core.keys, local_share(limits, config), permits);
         if let Some(known) = &mut known {
-            **known = self.counts.copy(&core.keys);
+            **known = Known::new(self.counts.copy(&core.keys));
         }
     }
 
@@ -218,7 +222,7 @@ impl Local {
         let mut all = self.counted();
         let (unused, now) = (State::default(), clock::instant());
         sweep(&mut all, |_, counted| match counted {
-            Counted::Alone(limiter) => limiter.granted(limits, &unused).1 > 0,
+            Counted::Alone(limiter) => limiter.granted(limits, &unused) > 0,
             Counted::Too(until) => now < *until,
         });
         self.any.store(!all.is_empty(), Ordering::Release);
@@ -236,52 +240,76 @@ impl Counted {
 }
 
 impl Begun {
-    /// Returns the current local state, and how many of its permits the store does not know of.
-    fn granted(&self, limits: &Services, known: &State) -> (State, u64) {
+    /// Returns the current local usage.
+    fn counted(&self, limits: &Services) -> State {
+        limits.local.counts.copy(&self.core.keys)
+    }
+
+    /// Returns how many permits were granted here beyond this usage and still count.
+    fn granted(&self, limits: &Services, known: &State) -> u64 {
+        self.between(limits, known, &self.counted(limits))
+    }
+
+    fn between(&self, limits: &Services, from: &State, to: &State) -> u64 {
         let rule = self.core.rule(limits);
-        let counted = limits.local.counts.copy(&self.core.keys);
-        let Some(part) = self.core.parts(&rule).into_iter().next() else { return (counted, 0) };
+        let Some(part) = self.core.parts(&rule).into_iter().next() else { return 0 };
         let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
-        let used = |state: &State| state.used(&share, now);
-        let granted = used(&counted).saturating_sub(used(known));
-        (counted, granted)
+        to.used(&share, now).saturating_sub(from.used(&share, now))
     }
 
     /// Returns whether the store knows of all permits granted here, and no charge is in progress.
     fn is_charged(&self, limits: &Services) -> bool {
-        self.known.try_lock().is_ok_and(|known| self.granted(limits, &known).1 == 0)
+        self.known.try_lock().is_ok_and(|known| self.granted(limits, &known.state) == 0)
     }
 
     fn is_let_through(&self, limits: &Services) -> Result<(), StoreError> {
         limits.store.why_closed(&self.core.keys).map_or(Ok(()), Err)
     }
 
-    /// Charges what was granted here since the last charge and still counts, unless the store
-    /// rejects it. A charge that the store may have made is not repeated.
+    /// Charges what was granted here since the last charge and still counts, unless the store rejects it.
     async fn charge(&self, limits: &Services) -> Result<(), StoreError> {
         let mut known = self.known.lock().await;
         self.is_let_through(limits)?;
-        let (counted, granted) = self.granted(limits, &known);
-        let rule = self.core.rule(limits);
-        let (Some(part), 1..) = (self.core.parts(&rule).into_iter().next(), granted) else {
-            *known = counted;
-            return Ok(());
-        };
-        let permits = u32::try_from(granted).unwrap_or(u32::MAX);
-        // What was granted is owed even if a charge may owe less.
-        let max_debt = part.max_debt().map(|most| most.max(part.in_force().capacity()));
-        let charged = limits.store.charge(&part.request(limits), permits, max_debt).await;
-        if charged.as_ref().is_err_and(|error| !error.is_in_doubt()) {
-            return charged.map(drop);
+        let counted = (self.counted(limits), RandomState::new().hash_one(()));
+        let mut is_over = true;
+        // The charge in doubt comes first: the store makes it now, unless it has made it before.
+        for (state, id) in known.in_doubt.clone().into_iter().chain([counted]) {
+            let permits = self.between(limits, &known.state, &state);
+            if permits > 0 {
+                is_over = false;
+                if let Err(error) = self.send_charge(limits, permits, id).await {
+                    if error.is_in_doubt() {
+                        known.in_doubt = Some((state, id));
+                    }
+                    // The call that follows was not sent.
+                    return Err(error.in_doubt(false));
+                }
+            }
+            *known = Known::new(state);
         }
-        *known = counted;
         drop(known);
-        if let Ok((reply, _)) = charged {
-            part.observe(limits, &reply);
-            self.core.hear_left(&reply, limits.clock.now_ms());
-            self.core.denials.forget();
+        if !is_over {
             limits.local.end(limits, &self.core);
         }
+        Ok(())
+    }
+
+    async fn send_charge(
+        &self,
+        limits: &Services,
+        permits: u64,
+        id: u64,
+    ) -> Result<(), StoreError> {
+        let rule = self.core.rule(limits);
+        let Some(part) = self.core.parts(&rule).into_iter().next() else { return Ok(()) };
+        let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+        // What was granted is owed even if a charge may owe less.
+        let max_debt = part.max_debt().map(|most| most.max(part.in_force().capacity()));
+        let charge = Charge { permits, max_debt, id: Some(id) };
+        let (reply, _) = limits.store.charge(&part.request(limits), charge).await?;
+        part.observe(limits, &reply);
+        self.core.hear_left(&reply, limits.clock.now_ms());
+        self.core.denials.forget();
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use ratelimit_spec::Penalty;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, Member, MemberId,
+    Charge, Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, Member, MemberId,
     MemoryStore, RedisStore, Refused, Reply, Request, Reservation, StateKeys, Store, StoredConfig,
     WriteWhen,
 };
@@ -47,7 +47,7 @@ forward! {
     decide(groups: &[Group<'_>]) -> Decided;
     reserve(request: &Request<'_>, costs: &[u32], within_ms: u64) -> Vec<Reservation>;
     give_back(keys: &StateKeys, grant: &Grant) -> u64;
-    charge(request: &Request<'_>, permits: u32, max_debt: Option<u64>) -> (Reply, Charged);
+    charge(request: &Request<'_>, charge: Charge) -> (Reply, Charged);
     peek(request: &Request<'_>, cost: u32) -> Reply;
     assert(request: &Request<'_>) -> Reply;
     release(keys: &StateKeys, permits: u32) -> u64;

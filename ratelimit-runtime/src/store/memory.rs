@@ -32,8 +32,8 @@ pub(crate) use self::{
     terms::{Lease, Rejects, Terms, Whose},
 };
 use super::{
-    Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Refused, Reply, Request,
-    Reservation, StateKeys, Store, StoredConfig, WriteWhen,
+    Charge, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Outcome, Refused, Reply,
+    Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::{
     Clock, StoreError,
@@ -286,10 +286,9 @@ impl Store for MemoryStore {
     async fn charge(
         &self,
         request: &Request<'_>,
-        permits: u32,
-        max_debt: Option<u64>,
+        charge: Charge,
     ) -> Result<(Reply, Charged), StoreError> {
-        Ok(self.charge_now(request, permits, max_debt))
+        Ok(self.charge_now(request, charge))
     }
 
     async fn peek(&self, request: &Request<'_>, cost: u32) -> Result<Reply, StoreError> {

@@ -50,7 +50,7 @@ use self::{
     windows::Windows,
 };
 use super::{
-    Charged, Config, Decided, Expiry, Grant, Group, KeepState, Refused, Reply, Request,
+    Charge, Charged, Config, Decided, Expiry, Grant, Group, KeepState, Refused, Reply, Request,
     Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::{StoreError, clock, engine::Engine, events::Events};
@@ -276,10 +276,9 @@ impl Store for RedisStore {
     async fn charge(
         &self,
         request: &Request<'_>,
-        permits: u32,
-        max_debt: Option<u64>,
+        charge: Charge,
     ) -> Result<(Reply, Charged), StoreError> {
-        self.charge_now(request, permits, max_debt).await
+        self.charge_now(request, charge).await
     }
 
     async fn peek(&self, request: &Request<'_>, cost: u32) -> Result<Reply, StoreError> {

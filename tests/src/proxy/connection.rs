@@ -121,10 +121,11 @@ async fn requests(
         shared.count(|traffic| traffic.bytes_to_server += chunk.len() as u64);
         splitter.foreign |= asked.is_stream();
         let before = splitter.rest.len();
-        let (mut end, mut again) = (0, Vec::new());
+        let (mut end, mut again, mut is_lost) = (0, Vec::new(), false);
         splitter.feed(&chunk, |message| {
             let command = resp::command_name(message);
             end += message.len();
+            is_lost |= swallow(shared, Some(&command), |then| then == Then::Lose).is_some();
             if shared.repeats(&command) {
                 asked.push(&command, false);
                 again.push((end - before, message.to_vec()));
@@ -133,6 +134,9 @@ async fn requests(
             asked.push(&command, true);
             shared.count(|traffic| *traffic.commands.entry(command).or_default() += 1);
         });
+        if is_lost {
+            return Ok(());
+        }
         if splitter.foreign {
             splitter.rest.clear();
         }
@@ -164,7 +168,7 @@ async fn replies(
                 return;
             }
             let command = command.map(|(name, _)| name);
-            lost = lost.or_else(|| swallow(shared, command.as_deref()));
+            lost = lost.or_else(|| swallow(shared, command.as_deref(), |then| then != Then::Lose));
             let ahead_s = shared.ahead_s.load(Ordering::SeqCst);
             if lost.is_none() && ahead_s != 0 && command.as_deref() == Some("TIME") {
                 out.extend(resp::later(message, ahead_s));
@@ -186,12 +190,16 @@ async fn replies(
     Ok(())
 }
 
-/// Whether the reply to this command is to be swallowed, and what then.
-fn swallow(shared: &Shared, command: Option<&str>) -> Option<Then> {
+/// Whether the reply to this command is to be swallowed in such a way, and what then.
+fn swallow(
+    shared: &Shared,
+    command: Option<&str>,
+    is_way: impl FnOnce(Then) -> bool,
+) -> Option<Then> {
     let command = command?;
     let mut swallow = lock(&shared.swallow);
     let chosen = swallow.command.as_deref().is_none_or(|chosen| chosen == command);
-    if swallow.left == 0 || !chosen {
+    if swallow.left == 0 || !chosen || !is_way(swallow.then) {
         return None;
     }
     swallow.left -= 1;

@@ -14,7 +14,7 @@ use crate::{
         plan::{Asked, Part},
         services::Services,
     },
-    store::{Charged, MemoryStore, Reply},
+    store::{Charge, Charged, MemoryStore, Reply},
 };
 
 /// How long the permits left count as known, in milliseconds.
@@ -298,34 +298,33 @@ impl Part<'_> {
         permits: u32,
         begin: impl Fn(),
     ) -> Result<Charged, StoreError> {
-        let (config, max_debt) = (self.in_force(), self.max_debt());
-        let counted = |store: &MemoryStore, config| {
-            store.charge_counted(&self.core.keys, config, permits, max_debt).1
-        };
+        let config = self.in_force();
+        let charge = Charge::new(permits, self.max_debt());
+        let counted =
+            |store: &MemoryStore, config| store.charge_counted(&self.core.keys, config, charge).1;
         let here = config.mode == Mode::PerClient;
         if here && self.core.in_force().is_some() {
             return Ok(counted(&limits.per_client, counted_here(config)));
         }
-        let (reply, charged) =
-            match limits.store.charge(&self.request(limits), permits, max_debt).await {
-                Ok(charged) => charged,
-                Err(_) if here => return Ok(counted(&limits.per_client, counted_here(config))),
-                Err(error)
-                    if error.kind() != StoreErrorKind::Misconfigured
-                        && self.numbers.effective.set.on_store_error() == OnStoreError::Local =>
-                {
-                    begin();
-                    let charged = counted(&limits.local.counts, local_share(limits, config));
-                    if error.is_in_doubt() {
-                        limits.local.excuse(limits, self, |known, share, now| {
-                            let max_debt = max_debt.unwrap_or_else(|| share.capacity());
-                            known.charge(share, permits.into(), max_debt, now);
-                        });
-                    }
-                    return Ok(charged);
+        let (reply, charged) = match limits.store.charge(&self.request(limits), charge).await {
+            Ok(charged) => charged,
+            Err(_) if here => return Ok(counted(&limits.per_client, counted_here(config))),
+            Err(error)
+                if error.kind() != StoreErrorKind::Misconfigured
+                    && self.numbers.effective.set.on_store_error() == OnStoreError::Local =>
+            {
+                begin();
+                let charged = counted(&limits.local.counts, local_share(limits, config));
+                if error.is_in_doubt() {
+                    limits.local.excuse(limits, self, |known, share, now| {
+                        let max_debt = charge.max_debt.unwrap_or_else(|| share.capacity());
+                        known.charge(share, permits.into(), max_debt, now);
+                    });
                 }
-                Err(error) => return Err(error),
-            };
+                return Ok(charged);
+            }
+            Err(error) => return Err(error),
+        };
         self.observe(limits, &reply);
         match reply.outcome {
             Outcome::Unknown => Err(unconfigured(&self.core.unknown())),

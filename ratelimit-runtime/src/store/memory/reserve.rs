@@ -4,7 +4,7 @@ use ratelimit_spec::Mode;
 
 use super::{MemoryStore, UnknownAt};
 use crate::{
-    algorithm::{self, Booking, Charged, Grant, Verdict},
+    algorithm::{self, Booking, Charge, Charged, Grant, Verdict},
     store::{Config, Outcome, Reply, Request, Reservation, StateKeys},
 };
 
@@ -74,13 +74,12 @@ impl MemoryStore {
         &self,
         keys: &StateKeys,
         config: Config,
-        permits: u32,
-        max_debt: Option<u64>,
+        charge: Charge,
     ) -> (Reply, Charged) {
         self.change(keys, |state, now| {
             state.used.keep_for(&config);
-            let charged = charge(&mut state.used, config, permits, max_debt, now);
-            if charged.1.excess < permits.into() {
+            let charged = charge_to(&mut state.used, config, charge, now);
+            if charged.1.excess < charge.permits.into() {
                 state.keep_alive(config, now);
             }
             charged
@@ -88,15 +87,10 @@ impl MemoryStore {
     }
 
     /// [Charges](crate::store::Store::charge), with the configuration reconciled.
-    pub(super) fn charge_now(
-        &self,
-        request: &Request<'_>,
-        permits: u32,
-        max_debt: Option<u64>,
-    ) -> (Reply, Charged) {
+    pub(super) fn charge_now(&self, request: &Request<'_>, charge: Charge) -> (Reply, Charged) {
         let charged = self.reconciled(request, |used, config, now| {
-            let charged = charge(used, config, permits, max_debt, now);
-            (charged, charged.1.excess < permits.into())
+            let charged = charge_to(used, config, charge, now);
+            (charged, charged.1.excess < charge.permits.into())
         });
         match charged {
             Ok(((reply, charged), outcome)) => (reply.after(outcome), charged),
@@ -127,13 +121,13 @@ fn is_any_granted(reservations: &[Reservation]) -> bool {
     reservations.iter().any(|one| one.reply.outcome == Outcome::Granted)
 }
 
-fn charge(
+fn charge_to(
     used: &mut algorithm::State,
     config: Config,
-    permits: u32,
-    max_debt: Option<u64>,
+    charge: Charge,
     now: u64,
 ) -> (Reply, Charged) {
+    let Charge { permits, max_debt, .. } = charge;
     let mut charged = Charged::default();
     let max_debt = max_debt.unwrap_or_else(|| config.capacity());
     let rule = |_| {

@@ -17,8 +17,8 @@ use super::{
 use crate::{
     StoreError,
     store::{
-        Charged, Config, Grant, Group, KeepState, Refused, Reply, Request, Reservation, StateKeys,
-        WriteWhen,
+        Charge, Charged, Config, Grant, Group, KeepState, Refused, Reply, Request, Reservation,
+        StateKeys, WriteWhen,
     },
 };
 
@@ -115,15 +115,9 @@ pub fn script_reservations(
 
 /// Builds a call that charges, as [`script_decide`].
 #[must_use]
-pub fn script_charge(
-    request: &Request<'_>,
-    permits: u32,
-    max_debt: Option<u64>,
-    since_us: u64,
-    by_name: bool,
-) -> Cmd {
+pub fn script_charge(request: &Request<'_>, charge: Charge, since_us: u64, by_name: bool) -> Cmd {
     let windows = Windows::default();
-    ChargeCall { request, permits, max_debt, windows }.since(since_us, by_name)
+    ChargeCall { request, charge, windows }.since(since_us, by_name)
 }
 
 /// Reads the reply to such a call.

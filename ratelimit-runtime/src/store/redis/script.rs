@@ -265,7 +265,7 @@ pub(super) fn member_text() -> String {
 }
 
 /// Returns an id for a log member: a random number of this process, and a counter.
-fn member_id() -> [u8; 8] {
+pub(super) fn member_id() -> [u8; 8] {
     static PROCESS: Lazy<u32> = Lazy::new(|| {
         use std::hash::{BuildHasher, RandomState};
         let bytes = RandomState::new().hash_one(std::process::id()).to_le_bytes();

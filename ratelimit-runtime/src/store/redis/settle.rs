@@ -9,12 +9,12 @@ use super::{
     read,
     reply::{foreign, integer, read_limiter, unknown_reply},
     rule::write_rule,
-    script::{CHARGE, GIVE_BACK, add_request, member_text},
+    script::{CHARGE, GIVE_BACK, add_statement, member_id, member_text},
     windows::Windows,
 };
 use crate::{
     StoreError, clock,
-    store::{Charged, Config, Grant, Outcome, Reply, Request, StateKeys, Store},
+    store::{Charge, Charged, Config, Grant, Outcome, Reply, Request, StateKeys, Store},
 };
 
 impl RedisStore {
@@ -37,10 +37,9 @@ impl RedisStore {
     pub(super) async fn charge_now(
         &self,
         request: &Request<'_>,
-        permits: u32,
-        max_debt: Option<u64>,
+        charge: Charge,
     ) -> Result<(Reply, Charged), StoreError> {
-        let charge = |windows| ChargeCall { request, permits, max_debt, windows };
+        let charge = |windows| ChargeCall { request, charge, windows };
         let windows = Windows::of(std::slice::from_ref(request));
         let value = self.run_with_windows(windows, Some(&request.config), charge).await?;
         read_charged(&value, request)
@@ -61,19 +60,21 @@ pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
 /// A call of the script that charges.
 pub(super) struct ChargeCall<'a> {
     pub(super) request: &'a Request<'a>,
-    pub(super) permits: u32,
-    pub(super) max_debt: Option<u64>,
+    pub(super) charge: Charge,
     pub(super) windows: Windows,
 }
 
 impl ChargeCall<'_> {
     /// Builds the command, with the time in microseconds at which the process received its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
+        let Charge { permits, max_debt, id } = self.charge;
         let mut command = CHARGE.on(self.request.keys, by_name);
         // Larger numbers are not exact in a script.
-        let max_debt = self.max_debt.map(|most| most.min(1 << 52).to_string());
-        let words = format!("{}/{}", self.permits, max_debt.unwrap_or_default());
-        add_request(&mut command, self.request, &words, since_us);
+        let max_debt = max_debt.map(|most| most.min(1 << 52).to_string()).unwrap_or_default();
+        let once = if id.is_some() { "/once" } else { "" };
+        let words = format!("{permits}/{max_debt}{once}");
+        add_statement(&mut command, self.request, &words, since_us);
+        command.arg(&id.map_or_else(member_id, u64::to_be_bytes)[..]);
         command
     }
 }

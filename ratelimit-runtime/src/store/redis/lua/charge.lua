@@ -2,11 +2,24 @@
 -- debt that is paid before anything else is granted.
 --
 -- KEYS[1..3], ARGV[2..9]  of the limiter: see limiter.lua
--- ARGV[1]  `PERMITS/MAX_DEBT`: what to take, and the maximum total debt, `PERMITS/` for the capacity
+-- ARGV[1]  `PERMITS/MAX_DEBT`: what to take, and the maximum total debt, `PERMITS/` for the capacity;
+--          `PERMITS/MAX_DEBT/once` if a call with the same ARGV[7] may have been executed already
 --
 -- Returns the reply of limiter.lua to a later peek for one permit; then, if counted, { permits
 -- taken, total debt now, written off }.
-local permits, max_debt = string.match(ARGV[1], '^(%d+)/(%d*)$')
+
+-- Redis stores a hash with a field of more than 64 bytes less compactly.
+local MOST_BYTES = 64
+
+-- Returns whether this charge was made before, and records it.
+local function is_made()
+  local made = redis.call('HGET', KEYS[1], 'charges') or ''
+  if string.find(made, ARGV[7], 1, true) then return true end
+  redis.call('HSET', KEYS[1], 'charges', string.sub(made .. ARGV[7], -MOST_BYTES))
+  return false
+end
+
+local permits, max_debt, once = string.match(ARGV[1], '^(%d+)/(%d*)/?(%l*)$')
 permits, max_debt = tonumber(permits), tonumber(max_debt)
 ARGV[1] = '1'
 
@@ -19,6 +32,7 @@ end
 local limiter = open(config, event, nil)
 local meter = limiter.meter
 if not meter then return commit(limiter) end
+if once == 'once' and is_made() then permits = 0 end
 max_debt = config.rate > 0 and (max_debt or capacity_of(config)) or 0
 
 local debt, taken = meter.debt(), math.min(permits, meter.room())
