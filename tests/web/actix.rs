@@ -17,6 +17,7 @@ use actix_web::{
     dev::{Payload, ServerHandle, Service, ServiceRequest, ServiceResponse},
     error::{ErrorServiceUnavailable, PayloadError},
     rt::System,
+    test::{TestRequest, call_service, init_service},
     web::{self, ServiceConfig},
 };
 use http::{StatusCode, Version};
@@ -222,6 +223,20 @@ async fn a_middleware_may_say_who_the_peer_is() {
         let answer = server.post(&format!("/{ip}:2")).await;
         assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     }
+}
+
+/// HTTP/2 bounds their bytes alone, and compresses them: the request of this test is 25 KB long.
+#[test]
+fn a_request_may_have_any_number_of_lines() {
+    System::new().block_on(async {
+        let limits = Limits::builder().memory().no_limits_file().build().await.unwrap();
+        let limit = Limit::new("lines:{ip}", quota(10, MINUTE)).limits(&limits);
+        let resource = web::resource("/").wrap(limit).to(async |ip: ClientIp| ip.to_string());
+        let app = init_service(App::new().service(resource)).await;
+        let request = TestRequest::default().peer_addr("192.0.2.1:1".parse().unwrap());
+        let request = (0..25_000).fold(request, |request, _| request.append_header(("a", "")));
+        assert_eq!(call_service(&app, request.to_request()).await.status(), 200);
+    });
 }
 
 #[tokio::test]

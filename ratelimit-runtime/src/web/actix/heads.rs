@@ -57,7 +57,8 @@ pub(super) fn of_headers(
         let value = wanted(&name).then(|| HeaderValue::from_bytes(value.as_bytes()).ok())??;
         Some((name, value))
     };
-    let mut map = HeaderMap::with_capacity(headers.len());
+    // Of the names: a map bounds only these, and panics if its capacity is greater.
+    let mut map = HeaderMap::with_capacity(headers.len_keys());
     for (name, value) in headers.iter().filter_map(header) {
         map.append(name, value);
     }
