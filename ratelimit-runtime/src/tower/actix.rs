@@ -35,7 +35,7 @@ type Call<B> = Pin<Box<dyn Future<Output = Result<ServiceResponse<B>, Error>>>>;
 ///
 /// By default actix goes on with the request of a client that hung up, because it may only have closed its half of the connection:
 /// the request keeps its place in line, and takes its permit. Call `HttpServer::h1_allow_half_closed(false)` if
-/// requests wait.
+/// requests wait. Over HTTP/2 actix always goes on.
 impl<S, B> Transform<S, ServiceRequest> for Limit
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error> + 'static,
