@@ -17,7 +17,9 @@ use crate::{Limits, Settings, SetupError, annotation::LayerKey, web::Headers};
 ///
 /// A rejected request gets the response of [`web::response`](crate::web::response); a gRPC request
 /// gets a status without a body. The inner service is not called, and nothing of the request's body
-/// is read. Requests do not wait for a permit unless [`Settings::wait`] or the limits file sets it.
+/// is read. Requests do not wait for a permit unless [`Settings::wait`] or the limits file sets it. One that waits
+/// leaves the queue when the server drops it, because its client hung up or a timeout passed. Over HTTP/1 hyper, and so
+/// axum, does not notice that while a part of the body is unread: uploads keep their places.
 ///
 /// The template names the limiter, as the `key` of [`rate_limit`](crate::rate_limit) does: a layer and an annotated function
 /// with one template share one limiter. The settings of the attribute take precedence over those of the layer, and

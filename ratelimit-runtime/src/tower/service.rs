@@ -19,7 +19,8 @@ use crate::{
 /// A service whose requests are limited by a [`Limit`](super::Limit).
 ///
 /// It is ready when the inner service is: the decision about a request is a part of its future, so that a
-/// slow store never keeps a server from accepting requests.
+/// slow store never keeps a server from accepting requests. A request that waits for its permit keeps what the inner
+/// service reserved for it, such as the slot of a `ConcurrencyLimit` directly inside.
 #[derive(Clone)]
 pub struct LimitService<S> {
     inner: S,

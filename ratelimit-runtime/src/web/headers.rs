@@ -42,8 +42,9 @@ struct Written {
 ///
 /// `Retry-After` is written in any case to a rejected request that is worth repeating: in whole
 /// seconds, rounded up, and at least 1. Limits that admitted the request with their last permit count too: the request is
-/// not repeated before each of them has another one. A later `Retry-After` of the service's own stays. With the feature
-/// `tonic`, the `RetryInfo` of a rejected gRPC method becomes no earlier either.
+/// not repeated before each of them has another one. A later `Retry-After` of the service's own stays, and so does one
+/// that is not a number of seconds. With the feature `tonic`, the `RetryInfo` of a rejected gRPC method becomes no earlier
+/// either.
 ///
 /// With the feature `tower` it is a layer, and with `actix` a middleware, which adds the headers to
 /// the responses of annotated handlers.
