@@ -108,3 +108,33 @@ async fn a_file_without_a_valid_certificate_of_an_authority_is_refused_at_startu
     }
     std::fs::remove_file(&file).unwrap();
 }
+
+/// The driver said `Certificates cannot be set for Tcp connection` of sentinels, and of a cluster to write `rediss://`.
+#[tokio::test]
+async fn certificates_for_connections_without_tls_are_refused_at_startup() {
+    let file = std::env::temp_dir().join(format!("authority-{}.pem", std::process::id()));
+    std::fs::write(&file, Authority::new().certificate()).unwrap();
+    let refused = |scheme, advice| format!("`tls_ca` has no effect with `{scheme}`; {advice}");
+    for (address, scheme, advice) in [
+        ("redis://127.0.0.1:1/", "redis://", "write `rediss://`, or remove `tls_ca`"),
+        (
+            "redis-cluster://127.0.0.1:1",
+            "redis-cluster://",
+            "write `rediss-cluster://`, or remove `tls_ca`",
+        ),
+        (
+            "redis-sentinel://127.0.0.1:1/0?master=main",
+            "redis-sentinel://",
+            "write `rediss-sentinel://`, or remove `tls_ca`",
+        ),
+        ("unix:///nowhere/redis.sock", "unix://", "remove `tls_ca`"),
+        ("redis+unix:///nowhere/redis.sock", "redis+unix://", "remove `tls_ca`"),
+    ] {
+        let builder = Limits::builder().redis(address).no_limits_file().tls_ca(&file);
+        assert_eq!(builder.build().await.unwrap_err().to_string(), refused(scheme, advice));
+        let yaml = format!("tls_ca: {}\nstore: \"{address}\"\n", file.display());
+        let error = Limits::builder().limits_yaml(yaml).build().await.unwrap_err().to_string();
+        assert!(error.ends_with(&refused(scheme, advice)) && error.contains(":1:"), "{error}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}

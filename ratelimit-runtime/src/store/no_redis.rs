@@ -22,6 +22,10 @@ pub(crate) mod address {
                            or write `memory`";
             Err(Problem::new(ProblemKind::Store, message).about("store").into())
         }
+
+        pub(crate) fn without_tls(&self) -> Option<String> {
+            match self.0 {}
+        }
     }
 
     impl fmt::Display for Address {

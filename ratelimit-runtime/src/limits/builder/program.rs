@@ -169,7 +169,10 @@ impl LimitsBuilder {
         Ok(match address {
             None => Chosen::Unset,
             Some(None) => Chosen::Memory,
-            Some(Some(address)) => Chosen::Redis(address, self.certificates(loaded)?),
+            Some(Some(address)) => {
+                let certificates = self.certificates(loaded, &address)?;
+                Chosen::Redis(address, certificates)
+            }
         })
     }
 
@@ -194,11 +197,20 @@ impl LimitsBuilder {
         read.into_iter().collect::<Option<_>>().map(Some)
     }
 
-    fn certificates(&self, loaded: Option<&LoadedFile>) -> Result<Certificates, Box<Problem>> {
+    fn certificates(
+        &self,
+        loaded: Option<&LoadedFile>,
+        address: &Address,
+    ) -> Result<Certificates, Box<Problem>> {
+        let read = |path: &Path| {
+            let pem = read_certificates(path)?;
+            // The driver's error names neither the setting nor, of sentinels, the scheme to write.
+            address.without_tls().map_or(Ok(pem), |why| Err(refused("tls_ca", why)))
+        };
         let root = match (&self.tls_ca, written(loaded, |limits| &limits.tls_ca)) {
-            (Some(path), _) => Some(read_certificates(path)?),
+            (Some(path), _) => Some(read(path)?),
             (None, Some((file, path))) => {
-                Some(expanded(file, "tls_ca", path, |path| read_certificates(Path::new(&path)))?)
+                Some(expanded(file, "tls_ca", path, |path| read(Path::new(&path)))?)
             }
             (None, None) => None,
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ratelimit_spec::nearest;
-use redis::{ConnectionInfo, IntoConnectionInfo};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo};
 
 #[cfg(feature = "redis-connect")]
 use super::connector::Connector;
@@ -81,6 +81,20 @@ impl Address {
             connector: None,
             shown,
         })
+    }
+
+    /// Returns why certificates have no effect, unless all connections use TLS.
+    pub(crate) fn without_tls(&self) -> Option<String> {
+        let by_tls = |node: &ConnectionInfo| matches!(node.addr(), ConnectionAddr::TcpTls { .. });
+        if self.nodes.iter().all(by_tls) {
+            return None;
+        }
+        let (scheme, _) = self.shown.split_once("://").unwrap_or_default();
+        let advice = match scheme.strip_prefix("redis") {
+            Some(kind) if kind != "+unix" => format!("write `rediss{kind}://`, or remove `tls_ca`"),
+            _ => "remove `tls_ca`".to_owned(),
+        };
+        Some(format!("`tls_ca` has no effect with `{scheme}://`; {advice}"))
     }
 
     /// The server to which these connections lead.
