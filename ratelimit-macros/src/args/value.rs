@@ -147,13 +147,9 @@ pub(super) fn condition(_: &Ident, value: Expr) -> syn::Result<Expr> {
 }
 
 pub(crate) fn krate(name: &Ident, value: Expr) -> syn::Result<Path> {
-    path(value).map_err(|other| expected(name, "the path of the runtime crate", &other))
-}
-
-fn path(value: Expr) -> Result<Path, Box<Expr>> {
     match value {
         Expr::Path(path) if path.qself.is_none() => Ok(path.path),
-        other => Err(Box::new(other)),
+        other => Err(expected(name, "the path of the runtime crate", &other)),
     }
 }
 
