@@ -66,31 +66,30 @@ impl Parse for Call {
 impl Binding {
     fn parse(input: ParseStream<'_>, key: &LitStr) -> syn::Result<Self> {
         let start = input.span();
-        let name_of_value = || match Template::parse(&key.value()) {
-            Ok(template) if template.placeholders().len() == 1 => {
-                written(&template.placeholders()[0])
-            }
-            _ => "name".to_owned(),
+        let expected = |value: &str| {
+            let template = Template::parse(&key.value());
+            let name = match template.as_ref().map(Template::placeholders) {
+                Ok([only]) => written(only),
+                _ => "name".to_owned(),
+            };
+            format!("expected a placeholder value; write `{name} = {value}`")
         };
-        let written = input.parse::<Expr>().map_err(|error| {
+        let argument = input.parse::<Expr>().map_err(|error| {
             // The end of the macro's input has no span of its own.
             let at_the_end = error.to_string().starts_with("unexpected end of input");
             let place = if at_the_end { start } else { error.span() };
-            let message =
-                format!("expected a placeholder value; write `{} = value`", name_of_value());
-            syn::Error::new(place, message)
+            syn::Error::new(place, expected("value"))
         })?;
-        if let Expr::Assign(ExprAssign { left, right, .. }) = &written
+        if let Expr::Assign(ExprAssign { left, right, .. }) = &argument
             && let Some(name) = name(left)
         {
             return Ok(Self { name, span: start, value: Expr::clone(right) });
         }
-        let value = written.to_token_stream();
-        let value =
-            if matches!(written, Expr::Lit(_)) { value.to_string() } else { "value".to_owned() };
-        let message =
-            format!("expected a placeholder value; write `{} = {value}`", name_of_value());
-        Err(syn::Error::new_spanned(written, message))
+        let message = match &argument {
+            Expr::Lit(literal) => expected(&literal.to_token_stream().to_string()),
+            _ => expected("value"),
+        };
+        Err(syn::Error::new_spanned(argument, message))
     }
 }
 
@@ -192,24 +191,22 @@ fn handle(runtime: &Runtime, call: &Call, parts: &[Part]) -> TokenStream {
 /// Each value has a placeholder; a placeholder without a value comes from the scope, as in `format!`.
 fn parts(key: &Key<'_>, bindings: &[Binding], problems: &mut Problems) -> Vec<Part> {
     let placeholders: Vec<String> = key.placeholders().iter().map(written).collect();
-    let placeholders = || placeholders.iter().map(String::as_str);
     for (position, Binding { name, span, .. }) in bindings.iter().enumerate() {
-        if bindings[..position].iter().any(|earlier| earlier.name == *name) {
-            problems.at(*span, format!("duplicate value for `{name}`; remove one"));
-        } else if LIMITS.contains(&name.as_str()) && placeholders().all(|known| known != name) {
-            problems.at(
-                *span,
-                format!("`limiter!` does not set `{name}`; set it in an attribute with this key, or in the limits file"),
-            );
-        } else if placeholders().next().is_none() {
-            problems.at(
-                *span,
-                format!("the key has no placeholder `{{{name}}}`; remove this argument"),
-            );
-        } else if placeholders().all(|known| known != name) {
-            let suggestion = did_you_mean(name, placeholders().collect::<Vec<_>>());
-            problems.at(*span, format!("the key has no placeholder `{{{name}}}`; {suggestion}"));
-        }
+        let message = if bindings[..position].iter().any(|earlier| earlier.name == *name) {
+            format!("duplicate value for `{name}`; remove one")
+        } else if placeholders.contains(name) {
+            continue;
+        } else if LIMITS.contains(&name.as_str()) {
+            format!(
+                "`limiter!` does not set `{name}`; set it in an attribute with this key, or in the limits file"
+            )
+        } else if placeholders.is_empty() {
+            format!("the key has no placeholder `{{{name}}}`; remove this argument")
+        } else {
+            let suggestion = did_you_mean(name, placeholders.iter().map(String::as_str));
+            format!("the key has no placeholder `{{{name}}}`; {suggestion}")
+        };
+        problems.at(*span, message);
     }
     key.placeholders().iter().map(|placeholder| part(key, placeholder, bindings)).collect()
 }
