@@ -1,13 +1,15 @@
 //! The end of a message about an unknown name.
 
+use ratelimit_spec::{either, nearest};
+
 /// Returns "did you mean `rate`?" if a known name is close, otherwise the list of known names.
 pub(crate) fn did_you_mean<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
 ) -> String {
-    match ratelimit_spec::nearest(name, known.clone()) {
+    match nearest(name, known.clone()) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => format!("expected {}", one_of(known)),
+        None => format!("expected {}", either(&known.into_iter().collect::<Vec<_>>())),
     }
 }
 
@@ -36,20 +38,10 @@ pub(crate) fn argument(name: &str, known: &[&'static str]) -> (Option<&'static s
     let synonym = SYNONYMS.iter().find(|(synonym, _)| *synonym == name).map(|(_, meant)| *meant);
     let meant = synonym
         .or_else(|| known.iter().copied().find(|known| known.starts_with(&beginning)))
-        .or_else(|| ratelimit_spec::nearest(name, known.iter().copied()));
+        .or_else(|| nearest(name, known.iter().copied()));
     match meant {
         Some(meant) => (Some(meant), format!("did you mean `{meant}`?")),
         None => (None, did_you_mean(name, known.iter().copied())),
-    }
-}
-
-/// Lists names as "`a`, `b` or `c`".
-fn one_of<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
-    let mut quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    match (quoted.pop(), quoted.is_empty()) {
-        (Some(last), false) => format!("{} or {last}", quoted.join(", ")),
-        (Some(only), true) => only,
-        (None, _) => String::new(),
     }
 }
 
@@ -62,6 +54,5 @@ mod tests {
         let known = ["rate", "permits", "per"];
         assert_eq!(did_you_mean("permit", known), "did you mean `permits`?");
         assert_eq!(did_you_mean("colour", known), "expected `rate`, `permits` or `per`");
-        assert_eq!(one_of(["rate"]), "`rate`");
     }
 }

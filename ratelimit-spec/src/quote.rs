@@ -27,7 +27,8 @@ impl fmt::Display for Quoted<'_> {
 }
 
 /// Lists words as "`a`, `b` or `c`".
-pub(crate) fn either(words: &[&str]) -> String {
+#[must_use]
+pub fn either(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
         None => String::new(),
