@@ -17,9 +17,8 @@ use crate::suggest;
 
 pub(crate) use limits::Limits;
 pub(crate) use slot::{Arg, Slot};
-pub(crate) use value::quota;
-pub(crate) use value::{Number, krate, ungrouped};
-use value::{Value, condition, function, identifier, permits};
+pub(crate) use value::{Number, krate, quota_in, ungrouped};
+use value::{Value, condition, function, identifier, permits, quota};
 
 /// One row per argument: its field, its name if that differs, the type of its value, how that is read, and a valid
 /// value for messages.
@@ -139,10 +138,7 @@ impl Args {
         }
         let name = argument_name(input)?;
         let value = argument_value(&name, input);
-        if let Ok(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) = &value
-            && name == "rate"
-            && quota(text).is_some()
-        {
+        if name == "rate" && value.as_ref().ok().and_then(quota_in).is_some() {
             // The message about it shows the window too.
             self.per.give_up();
         }
@@ -161,9 +157,7 @@ impl Args {
             }
             _ => suggest::argument(unknown, NAMES),
         };
-        if let Some(Expr::Lit(ExprLit { lit: Lit::Str(text), .. })) = value
-            && quota(text).is_some()
-        {
+        if value.and_then(quota_in).is_some() {
             // Such a value has the window too.
             self.per.give_up();
         }

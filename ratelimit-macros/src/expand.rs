@@ -7,12 +7,12 @@ mod settlement;
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{ToTokens, TokenStreamExt};
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, ExprLit, Lit, Meta};
+use syn::{Attribute, Meta};
 
 use self::admission::admission;
 use self::annotation::settings;
 use self::settlement::{settled, settles};
-use crate::args::{Args, quota};
+use crate::args::{Args, quota_in};
 use crate::fragments::parenthesize;
 use crate::function::{Body, Code, Function, Variable};
 use crate::hygiene::{generated, reported_at};
@@ -108,10 +108,7 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
         Meta::Path(_) => TokenStream::new(),
         // On the attribute that is expanded, rustc itself reports this form.
         Meta::NameValue(value) => {
-            let limit = match &value.value {
-                Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quota(text),
-                _ => None,
-            };
+            let limit = quota_in(&value.value);
             let limit = limit.map(|(rate, per)| format!(", rate = {rate}, per = \"{per}\""));
             let limit = limit.unwrap_or_default();
             problems.on(

@@ -90,8 +90,16 @@ fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
     syn::Error::new_spanned(value, format!("expected {what} for `{name}`; write `{advice}`"))
 }
 
+/// Returns the rate and the window of a string such as `"100/s"`.
+pub(crate) fn quota_in(value: &Expr) -> Option<(u32, String)> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quota(text),
+        _ => None,
+    }
+}
+
 /// Returns the rate and the window of `100/s`, `100/1s` or `100 per 1s`.
-pub(crate) fn quota(text: &LitStr) -> Option<(u32, String)> {
+pub(super) fn quota(text: &LitStr) -> Option<(u32, String)> {
     let text = text.value();
     let (rate, per) = text.split_once('/').or_else(|| text.split_once(" per "))?;
     let (rate, per) = (rate.trim().parse().ok()?, per.trim());
