@@ -76,13 +76,6 @@ impl Code {
             None => Self::Sync(tokens),
         }
     }
-
-    fn boxed(&self) -> Option<&Boxed> {
-        match self {
-            Self::Boxed(boxed) => Some(boxed),
-            Self::Async(_) | Self::Sync(_) => None,
-        }
-    }
 }
 
 impl Function {
@@ -91,7 +84,10 @@ impl Function {
     }
 
     fn boxed(&self) -> Option<&Boxed> {
-        self.body.as_ref().and_then(|body| body.code.boxed())
+        match &self.body.as_ref()?.code {
+            Code::Boxed(boxed) => Some(boxed),
+            Code::Async(_) | Code::Sync(_) => None,
+        }
     }
 
     /// Returns the span of the body.
