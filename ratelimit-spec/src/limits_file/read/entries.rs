@@ -24,6 +24,8 @@ struct Kind<'a> {
     noun: &'a str,
     /// The fields that select its names; an entry has one of them.
     matchers: &'a [&'a str],
+    /// A setting that has no effect in an entry, and the message about it, after its name.
+    useless: (&'a str, &'a str),
     /// The settings that an entry inherits.
     inherited: &'a Settings,
 }
@@ -37,7 +39,12 @@ pub(super) fn overrides(
     report: &mut Report,
 ) -> Vec<Override> {
     let noun = format!("an override of limiter {}", Quoted(limiter));
-    let kind = Kind { noun: &noun, matchers: &["key", "prefix"], inherited };
+    let kind = Kind {
+        noun: &noun,
+        matchers: &["key", "prefix"],
+        useless: ("max_keys", "is for all keys of a limiter; write it outside of `overrides`"),
+        inherited,
+    };
     let example = "a list of entries such as `- { key: \"orders:42\", rate: 0 }`";
     let entries = entries(field, &kind, example, report);
     if let Some(template) = template {
@@ -56,6 +63,10 @@ pub(super) fn prefixes(field: &Field<'_>, shape: Shape, report: &mut Report) -> 
     let kind = Kind {
         noun: "an entry of `prefixes`",
         matchers: &["prefix"],
+        useless: (
+            "refund_on",
+            "is for annotated functions, and a prefix for names that are built at run time; remove it",
+        ),
         inherited: &Settings::default(),
     };
     let entries = entries(field, &kind, &shape.expected(), report);
@@ -83,7 +94,7 @@ fn entry(
     kind: &Kind<'_>,
     report: &mut Report,
 ) -> Option<Entry> {
-    let (noun, matchers) = (kind.noun, kind.matchers);
+    let Kind { noun, matchers, useless: (useless, why), inherited } = *kind;
     let place = format!(" in {noun}");
     let section = Section { place: &place, entry: "field" };
     let fields = match report.fields(node, &section) {
@@ -95,14 +106,6 @@ fn entry(
             });
             return None;
         }
-    };
-    let (useless, why) = if matchers.contains(&"key") {
-        ("max_keys", "is for all keys of a limiter; write it outside of `overrides`")
-    } else {
-        (
-            "refund_on",
-            "is for annotated functions, and a prefix for names that are built at run time; remove it",
-        )
     };
     let mut reader = SettingsReader::default();
     let mut names = Vec::new();
@@ -116,7 +119,7 @@ fn entry(
         }
     }
     reader.without(useless, why, report);
-    let settings = reader.finish(kind.inherited, report);
+    let settings = reader.finish(inherited, report);
     match names[..] {
         [] => report.add(position, || {
             format!("{noun} needs {}; write which names it is for", either(matchers))
