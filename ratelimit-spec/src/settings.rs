@@ -204,14 +204,6 @@ macro_rules! default_of {
 
 settings!(layers);
 
-impl Settings {
-    /// Returns the length of the window.
-    #[must_use]
-    pub fn length(&self) -> Option<Duration> {
-        self.per.map(|per| per.length)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

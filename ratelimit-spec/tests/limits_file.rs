@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_spec::limits_file::{MAX_BYTES, MAX_LIMITERS};
 use ratelimit_spec::{
     Algorithm, CalendarUnit, Limit, LimitsFile, Match, Merged, Mode, OnDrift, OnStoreError,
-    Penalty, RefundOn, Settings, Sourced, Step, Unmatched, Wait,
+    Penalty, Per, RefundOn, Settings, Sourced, Step, Unmatched, Wait,
 };
 
 #[path = "limits_file/penalty.rs"]
@@ -88,14 +88,13 @@ fn every_option_is_read() {
     assert_eq!(quote.settings.wait, Some(Wait::UpTo(Duration::from_millis(250))));
     assert_eq!(file.limiter("search").unwrap().settings.shadow, Some(true));
     let mails = &file.limiter("mails").unwrap().settings;
-    assert_eq!(
-        (mails.per.unwrap().unit, mails.length()),
-        (Some(CalendarUnit::Day), Some(Duration::from_secs(86_400)))
-    );
+    let day = Per { length: Duration::from_secs(86_400), unit: Some(CalendarUnit::Day) };
+    assert_eq!(mails.per, Some(day));
     assert_eq!(file.limiter("report").unwrap().settings, Settings::default());
     assert!(file.limiter("reports").is_none());
     assert_eq!(file.prefixes[0].prefix, "test:");
-    assert_eq!(file.prefixes[0].settings.length(), Some(Duration::from_secs(1)));
+    let second = Per { length: Duration::from_secs(1), unit: None };
+    assert_eq!(file.prefixes[0].settings.per, Some(second));
 }
 
 #[test]
@@ -126,7 +125,8 @@ fn other_ways_to_write_a_file_are_read_too() {
     ] {
         let file = parse(text);
         let settings = &file.limiter("a:{b}").expect(text).settings;
-        assert_eq!((settings.rate, settings.length()), (Some(5), Some(Duration::from_secs(60))));
+        let minute = Per { length: Duration::from_secs(60), unit: None };
+        assert_eq!((settings.rate, settings.per), (Some(5), Some(minute)));
     }
 }
 

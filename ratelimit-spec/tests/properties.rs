@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use ratelimit_spec::{
-    KeyWriter, LimitsFile, MAX_NAME, MAX_PER, MIN_PER, Template, Wait, expand_env, format_duration,
-    nearest, parse_duration, safe_name,
+    KeyWriter, LimitsFile, MAX_NAME, MAX_PER, MIN_PER, Per, Template, Wait, expand_env,
+    format_duration, nearest, parse_duration, safe_name,
 };
 
 use self::seeded::seeded;
@@ -274,7 +274,8 @@ proptest! {
                 let settings = &file.limiters[0].settings;
                 prop_assert!(in_range && keep_alive >= per);
                 prop_assert_eq!(settings.rate.map(i64::from), Some(rate));
-                prop_assert_eq!((settings.length(), settings.keep_alive), (Some(per), Some(keep_alive)));
+                let per = Per { length: per, unit: None };
+                prop_assert_eq!((settings.per, settings.keep_alive), (Some(per), Some(keep_alive)));
             }
             (Ok(_), _) => prop_assert!(false, "{text}"),
             (Err(problems), (Ok(per), Ok(keep_alive))) => {
