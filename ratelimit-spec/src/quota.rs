@@ -93,7 +93,7 @@ impl Quota {
     }
 
     /// Shows rate and window without the rule.
-    pub(crate) fn in_short(&self) -> impl fmt::Display {
+    pub(crate) fn in_short(&self) -> String {
         format!("{} per {}", self.rate, format_duration(self.per))
     }
 }
@@ -132,7 +132,7 @@ impl fmt::Display for Quota {
         if let Some(Calendar { unit, zone }) = self.rule.calendar() {
             return write!(f, "{} per {unit} ({zone})", self.rate);
         }
-        write!(f, "{}", self.in_short())?;
+        f.write_str(&self.in_short())?;
         match self.rule {
             Rule::SlidingWindow => Ok(()),
             Rule::TokenBucket { burst } => write!(f, ", {BUCKET_OF}{burst}"),

@@ -39,7 +39,7 @@ fn letters(name: &str) -> Vec<char> {
     name.chars().map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// The edit distance of two names (with swapped neighbours as one edit), if it is within the limit.
+/// The edit distance of two names (with swapped neighbors as one edit), if it is within the limit.
 ///
 /// Only the cells within `limit` of the diagonal are computed, and the work ends at the first row
 /// that is out of reach: a limits file may declare thousands of names, each hundreds of letters

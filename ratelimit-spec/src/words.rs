@@ -126,10 +126,10 @@ pub enum OnDrift {
 
 words!(OnDrift, "on_drift", "reset" => Reset, "carry" => Carry);
 
-/// Which calls give their permits back, by what their body returned.
+/// Which calls are refunded, by the result of their body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RefundOn {
-    /// `never`: no call does.
+    /// `never`: none of them.
     #[default]
     Never,
     /// `err`: those that fail, so that only successes count.

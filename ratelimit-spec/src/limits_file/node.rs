@@ -88,7 +88,6 @@ impl Node {
     }
 }
 
-/// Describes a value, after "cannot be".
 impl Value {
     /// Describes the kind of this value, without the value itself, which may be a password.
     pub(super) fn kind(&self) -> &'static str {
@@ -102,6 +101,7 @@ impl Value {
 }
 
 impl fmt::Display for Value {
+    /// Describes a value, after "cannot be".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("empty"),
