@@ -10,9 +10,6 @@ use once_cell::sync::OnceCell;
 
 use crate::{Reason, StoreError, clock};
 
-/// The number of reasons for which a call is rejected.
-const REASONS: usize = Reason::StoreMisconfigured as usize + 1;
-
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -100,7 +97,7 @@ pub(crate) struct Measured {
     label: SharedString,
     admitted: OnceCell<Counter>,
     near_limit: OnceCell<Counter>,
-    rejected: [OnceCell<Counter>; REASONS],
+    rejected: [OnceCell<Counter>; Reason::COUNT],
     degraded: OnceCell<Counter>,
     shadowed: OnceCell<Counter>,
     shared: OnceCell<Counter>,
