@@ -52,22 +52,7 @@ pub struct Entry {
     pub settings: Vec<Setting>,
 }
 
-impl Entry {
-    pub(crate) fn new(names: String, settings: Vec<Setting>) -> Self {
-        Self { names, settings }
-    }
-}
-
 impl Report {
-    pub(crate) fn new(
-        store: String,
-        settings: Vec<Setting>,
-        limiters: Vec<LimiterReport>,
-        prefixes: Vec<Entry>,
-    ) -> Self {
-        Self { store, settings, limiters, prefixes }
-    }
-
     /// Returns the limiter with this key, as it is written, or of a prefix with a `*`. If both are `a*`, it is that of
     /// the key.
     #[must_use]

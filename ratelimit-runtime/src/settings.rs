@@ -152,9 +152,13 @@ impl Effective {
         if set.limits.is_some() {
             (set.rate, set.per, set.algorithm, set.burst) = (None, None, None, None);
         }
-        let rows = set.rows().into_iter();
-        rows.map(|(name, value, source)| Setting { name, value, source }).collect()
+        rows(&set)
     }
+}
+
+fn rows(set: &Merged<Source>) -> Vec<Setting> {
+    let rows = set.rows().into_iter();
+    rows.map(|(name, value, source)| Setting { name, value, source }).collect()
 }
 
 /// Reduces the settings to those of one limit, and returns it.

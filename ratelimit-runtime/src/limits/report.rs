@@ -56,7 +56,12 @@ pub(super) fn report(limits: &Limits) -> Report {
         AnyStore::Memory(_) => "memory".to_owned(),
         AnyStore::Redis(store) => store.address().to_string(),
     };
-    Report::new(store, settings(limits), limiters.collect(), current.prefixes())
+    Report {
+        store,
+        settings: settings(limits),
+        limiters: limiters.collect(),
+        prefixes: current.prefixes(),
+    }
 }
 
 /// Returns the settings of a limiter, with the `wait` of each function that waits otherwise than those before it.

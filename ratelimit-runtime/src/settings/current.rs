@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use super::{
     Bound, Effective, Family, Keys, Label, Layers, Unresolved, ages::Ages, by_precedence, key_of,
-    keys_of,
+    keys_of, rows,
 };
 use crate::{
     clock,
     members::fingerprint,
-    report::{Entry, Setting, Source},
+    report::{Entry, Source},
     store::MemberId,
 };
 
@@ -222,12 +222,12 @@ impl Current {
     pub(crate) fn overrides(&self, label: &Label) -> Vec<Entry> {
         let limiter = label.key().and_then(|key| self.limits()?.limiter(key));
         let overrides = limiter.into_iter().flat_map(|limiter| &limiter.overrides);
-        let names = |matches: &Match| match matches {
-            Match::Key(name) => Label::from(&**name),
-            Match::Prefix(start) => Label::prefix(start),
-        };
         let entry = |own: &Override| {
-            Entry::new(names(&own.matches).to_string(), said(Source::Override, &own.settings))
+            let names = match &own.matches {
+                Match::Key(name) => Label::from(&**name),
+                Match::Prefix(start) => Label::prefix(start),
+            };
+            report_entry(&names, Source::Override, &own.settings)
         };
         overrides.map(entry).collect()
     }
@@ -236,7 +236,7 @@ impl Current {
     pub(crate) fn prefixes(&self) -> Vec<Entry> {
         let prefixes = self.limits().into_iter().flat_map(|limits| &limits.prefixes);
         let entry = |own: &PrefixEntry| {
-            Entry::new(Label::prefix(&own.prefix).to_string(), said(Source::Prefix, &own.settings))
+            report_entry(&Label::prefix(&own.prefix), Source::Prefix, &own.settings)
         };
         prefixes.map(entry).collect()
     }
@@ -276,8 +276,7 @@ impl Current {
     }
 }
 
-/// Returns the settings of one layer, as a report shows them.
-fn said(source: Source, settings: &Settings) -> Vec<Setting> {
-    let rows = Merged::of(&[(source, settings)]).rows().into_iter();
-    rows.map(|(name, value, source)| Setting { name, value, source }).collect()
+/// Returns the settings of one layer for some names, as a report shows them.
+fn report_entry(names: &Label, source: Source, settings: &Settings) -> Entry {
+    Entry { names: names.to_string(), settings: rows(&Merged::of(&[(source, settings)])) }
 }
