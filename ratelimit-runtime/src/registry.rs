@@ -50,15 +50,14 @@ impl Registry {
 
     /// Returns the limiters of an annotated key, shared by all its call sites.
     pub(crate) fn annotated(&self, site: &Annotation) -> Arc<Declared> {
-        let sites = || annotation::all().into_iter().filter(|other| other.key == site.key);
         self.declared(site.key.into(), |label| {
-            let mut annotations: Vec<_> = sites().map(Annotation::settings).collect();
-            let mut declared: Vec<_> = sites().map(Annotation::declared_settings).collect();
+            let mut sites: Vec<&Annotation> = annotation::all();
+            sites.retain(|other| other.key == site.key);
             // On a platform without a list of call sites, the calling one is still known.
-            annotations.push(site.settings());
-            declared.push(site.declared_settings());
-            let keys = if site.template().is_static() { Keys::One } else { Keys::Many };
-            Family::annotated(label, keys, &annotations, &declared)
+            sites.push(site);
+            let annotations: Vec<_> = sites.iter().map(|site| site.settings()).collect();
+            let declared: Vec<_> = sites.iter().map(|site| site.declared_settings()).collect();
+            Family::annotated(label, Keys::of(&site.template()), &annotations, &declared)
         })
     }
 
@@ -74,8 +73,8 @@ impl Registry {
         if let Some(site) = annotation::all().into_iter().find(|site| site.key == key) {
             return self.annotated(site);
         }
-        let keys = if template.is_static() { Keys::One } else { Keys::Many };
-        let declared = self.declared(key.into(), |label| Family::unannotated(label, keys));
+        let make = |label| Family::unannotated(label, Keys::of(template));
+        let declared = self.declared(key.into(), make);
         if let Some(given) = given
             && declared.family.given.load().is_none()
         {
@@ -132,8 +131,8 @@ impl Registry {
     /// those of `keys`.
     pub(crate) fn written(&self, label: Label, keys: Keys) -> Arc<Family> {
         let keys = match label.key().map(Template::parse) {
-            Some(Ok(template)) if template.is_static() => Keys::One,
-            Some(_) => Keys::Many,
+            Some(Ok(template)) => Keys::of(&template),
+            Some(Err(_)) => Keys::Many,
             None => keys,
         };
         let make = |label| Family::unannotated(label, keys);

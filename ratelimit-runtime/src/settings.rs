@@ -13,7 +13,7 @@ mod tally;
 use std::time::Duration;
 
 use ratelimit_spec::{
-    Algorithm, Conflict, Merged, Per, Settings as Layer, Sourced, TimeZone, Wait,
+    Algorithm, Conflict, Merged, Per, Settings as Layer, Sourced, Template, TimeZone, Wait,
 };
 
 pub(crate) use self::{
@@ -55,7 +55,13 @@ pub(crate) enum Keys {
     Many,
 }
 
-/// Returns how long an idle key is kept, or `None` if it is kept forever.
+impl Keys {
+    pub(crate) fn of(template: &Template) -> Self {
+        if template.is_static() { Self::One } else { Self::Many }
+    }
+}
+
+/// Returns how long an idle key among many is kept by default.
 pub(crate) fn kept_idle(per: Duration) -> Duration {
     (per * 2).max(LEAST_KEPT)
 }
