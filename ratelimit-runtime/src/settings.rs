@@ -70,10 +70,11 @@ fn built_in<T>(value: T) -> Sourced<T, Source> {
     Sourced { value, source: Source::BuiltIn }
 }
 
-/// Sorts layers by precedence; layers of one source keep their order.
-pub(crate) fn by_precedence<'a>(mut layers: Layers<'a>) -> Layers<'a> {
+/// Takes each setting from the nearest layer that has it, or else its default. Of layers of one source, the first is the
+/// nearest.
+pub(crate) fn merged(mut layers: Layers<'_>) -> Merged<Source> {
     layers.sort_by_key(|(source, _)| *source);
-    layers
+    Merged::of(&layers).or_built_in(Source::BuiltIn)
 }
 
 /// Returns how long the calls of one function may wait, who share their limiter with those of other functions: what the
@@ -97,9 +98,9 @@ pub(crate) fn wait_of_calls(
 }
 
 impl Effective {
-    /// Takes each setting from the nearest layer that has it.
+    /// Resolves layers to the settings in force.
     pub(crate) fn resolve(layers: Layers<'_>, keys: Keys) -> Result<Self, Unresolved> {
-        let all = Merged::of(&by_precedence(layers)).or_built_in(Source::BuiltIn);
+        let all = merged(layers);
         let is_of_several = |conflict: &Conflict| {
             matches!(conflict.settings, ["limits", ..] | ["rate" | "per", "limits"])
         };
@@ -110,8 +111,8 @@ impl Effective {
         }
         let mut set = all.in_force();
         let quotas = match set.limits.take().filter(|_| set.enabled()) {
-            Some(limits) => several::settle(&mut set, &limits),
-            None => Quotas::from(settle_one(&mut set)?),
+            Some(limits) => several::resolve(&mut set, &limits),
+            None => Quotas::from(resolve_one(&mut set)?),
         };
         Ok(Self { set, quotas, keys })
     }
@@ -168,7 +169,7 @@ fn rows(set: &Merged<Source>) -> Vec<Setting> {
 }
 
 /// Reduces the settings to those of one limit, and returns it.
-fn settle_one(set: &mut Merged<Source>) -> Result<Quota, Unresolved> {
+fn resolve_one(set: &mut Merged<Source>) -> Result<Quota, Unresolved> {
     let enabled = set.enabled();
     // A disabled limiter needs no quota.
     let rate = set.rate.or((!enabled).then_some(built_in(0)));

@@ -17,7 +17,7 @@ use crate::{
     error::Place,
     events::Event,
     report::Source,
-    settings::{Effective, Keys, Layers, Unresolved, by_precedence, global, wait_of_calls},
+    settings::{Effective, Keys, Layers, Unresolved, global, merged, wait_of_calls},
 };
 
 type Sites = BTreeMap<&'static str, Vec<&'static Annotation>>;
@@ -147,7 +147,7 @@ fn limiter(
         layers.extend(declared.iter().map(|said| (Source::Compiled, said)));
         layers.push((Source::Global, global));
         layers.extend(file.map(|file| (Source::Default, &file.limits.default)));
-        let set = Merged::of(&by_precedence(layers.clone())).or_built_in(Source::BuiltIn);
+        let set = merged(layers.clone());
         let at = |source, field: &'static str| match source {
             Source::Override | Source::LimitsFile => written(file, entry, key, variant, field),
             Source::Default => {

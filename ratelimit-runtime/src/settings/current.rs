@@ -11,8 +11,8 @@ use ratelimit_spec::{
 use tokio::time::Instant;
 
 use super::{
-    Bound, Effective, Family, Keys, Label, Layers, Unresolved, ages::Ages, by_precedence, key_of,
-    keys_of, rows,
+    Bound, Effective, Family, Keys, Label, Layers, Unresolved, ages::Ages, key_of, keys_of, merged,
+    rows,
 };
 use crate::{
     clock,
@@ -159,8 +159,7 @@ impl Current {
         if self.file.is_none() {
             return Vec::new();
         }
-        let layers = by_precedence(self.layers(family, Some(name), Some(given.said())));
-        let set = Merged::of(&layers).or_built_in(Source::BuiltIn);
+        let set = merged(self.layers(family, Some(name), Some(given.said())));
         let mut conflicts = if set.enabled() { set.check() } else { Vec::new() };
         // Those within the file were reported when it was read.
         conflicts.retain(|conflict| {

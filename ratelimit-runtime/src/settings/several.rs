@@ -34,7 +34,7 @@ impl Unresolved {
 }
 
 /// Changes the settings to those of several limits, and returns these in order.
-pub(super) fn settle(set: &mut Merged<Source>, limits: &Limits) -> Quotas {
+pub(super) fn resolve(set: &mut Merged<Source>, limits: &Limits) -> Quotas {
     let (source, algorithm) = (limits.source, set.algorithm());
     let quotas = in_order(limits.value.iter().map(|limit| limit.quota(algorithm)));
     let quotas = Quotas::stored(quotas.into_iter().map(Quota::of).collect());
