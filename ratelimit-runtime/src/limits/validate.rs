@@ -148,11 +148,11 @@ fn limiter(
         layers.push((Source::Global, global));
         layers.extend(file.map(|file| (Source::Default, &file.limits.default)));
         let set = merged(layers.clone());
-        let at = |source, field: &'static str| match source {
-            Source::Override | Source::LimitsFile => written(file, entry, key, variant, field),
-            Source::Default => {
-                file.map_or_else(|| place(sites[0]), |file| file.place_of_default(field))
+        let at = |source, field: &'static str| match (source, file) {
+            (Source::Override | Source::LimitsFile, Some(file)) => {
+                written(file, key, variant, field)
             }
+            (Source::Default, Some(file)) => file.place_of_default(field),
             _ => place(sites[0]),
         };
         let (resolved, is_shadow) = (Effective::resolve(layers, Keys::Many), set.shadow());
@@ -186,16 +186,7 @@ fn limiter(
 }
 
 /// Returns where the file sets a field of a limiter, or of one of its overrides.
-fn written(
-    file: Option<&LoadedFile>,
-    entry: Option<&LimiterEntry>,
-    key: &str,
-    variant: Option<usize>,
-    field: &str,
-) -> Place {
-    let (Some(file), Some(_)) = (file, entry) else {
-        return Place::file("the limits");
-    };
+fn written(file: &LoadedFile, key: &str, variant: Option<usize>, field: &str) -> Place {
     let Some(n) = variant else {
         return file.place_of(key, Some(field));
     };
