@@ -106,9 +106,8 @@ impl Registry {
             && family.is_of_a_prefix()
             && let Some(others) = others(services, &family, name.given, given)
         {
-            let name = others.name();
-            return self.cores.get_or_make(services, 0, name.stored, || {
-                Core::new(services, family, name, given.cloned())
+            return self.cores.get_or_make(services, 0, others.name.stored, || {
+                Core::new(services, Arc::clone(&family), others.name, given.cloned())
             });
         }
         self.cores.get_or_make(services, 0, name.stored, || {
@@ -225,19 +224,19 @@ impl Declared {
         given: Option<&Settings>,
     ) -> Arc<Core> {
         let others = others(services, &self.family, name, given);
-        let name = others.as_ref().map_or(name.into(), Others::name);
+        let name = others.map_or(name.into(), |others| others.name);
         let make = || Core::new(services, Arc::clone(&self.family), name, given.cloned());
         self.cores.get_or_make(services, self.family.number, name.stored, make)
     }
 }
 
 /// Returns the limiter that a key shares with others, if it has none of its own.
-fn others(
+fn others<'a>(
     services: &Services,
-    family: &Family,
+    family: &'a Family,
     name: &str,
     given: Option<&Settings>,
-) -> Option<Others> {
+) -> Option<Others<'a>> {
     let generation = services.generation();
     if family.places.are_unbounded(generation) {
         return None;
@@ -247,7 +246,7 @@ fn others(
     let exempt = || services.current().names(family, name);
     let others = family.places.take(&family.label, name, now, bound, exempt)?;
     family.measured.shared();
-    services.events.shared(&others.shared, &family.key, others.most);
+    services.events.shared(others.shared, &family.key, others.most);
     Some(others)
 }
 

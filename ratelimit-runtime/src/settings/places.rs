@@ -62,18 +62,11 @@ struct Table {
 }
 
 /// The limiter that a new key shares with others, and the bound that was reached.
-pub(crate) struct Others {
-    name: Arc<str>,
-    stored: Arc<str>,
+pub(crate) struct Others<'a> {
+    pub(crate) name: Name<'a>,
     pub(crate) most: u32,
     /// The calls of such keys.
-    pub(crate) shared: Arc<Occurrences>,
-}
-
-impl Others {
-    pub(crate) fn name(&self) -> Name<'_> {
-        Name { stored: &self.stored, given: &self.name }
-    }
+    pub(crate) shared: &'a Arc<Occurrences>,
 }
 
 impl Default for Places {
@@ -97,7 +90,7 @@ impl Places {
         (generation, now_ms): (u64, u64),
         bound: impl FnOnce() -> Option<Bound>,
         exempt: impl FnOnce() -> bool,
-    ) -> Option<Others> {
+    ) -> Option<Others<'_>> {
         let taken = self.taken.get_or_init(|| Box::new(Taken::of(label)));
         let mut table = taken.places.lock().unwrap_or_else(PoisonError::into_inner);
         if table.generation != Some(generation) {
@@ -112,10 +105,9 @@ impl Places {
         let is_own = table.uses(hash, now_ms) || exempt() || table.take(hash, bound, now_ms);
         drop(table);
         (!is_own).then(|| Others {
-            name: Arc::clone(&taken.others),
-            stored: Arc::clone(&taken.stored),
+            name: Name { stored: &taken.stored, given: &taken.others },
             most: bound.most,
-            shared: Arc::clone(&taken.shared),
+            shared: &taken.shared,
         })
     }
 
