@@ -89,9 +89,7 @@ impl Cores {
         let brief = !limits.store.is_shared();
         shard.make_room(self.most, brief);
         shard.brief += usize::from(brief && family > 0);
-        shard.known.insert_unique(hash, known, |known| {
-            self.hasher.hash_one((known.family, known.core.name()))
-        });
+        shard.known.insert_unique(hash, known, |known| self.rehash(known));
         drop(shard);
         core.check_given(limits);
         limits.crowd.grow(&limits.engine);
@@ -117,12 +115,11 @@ impl Cores {
     /// Evicts limiters of one shard that were not used for a while.
     pub(super) fn forget_idle(&self, limits: &Services, shard: usize) {
         let minute = self.minute(limits);
-        let rehash = |known: &Known| self.hasher.hash_one((known.family, known.core.name()));
         let mut shard = self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner);
         shard.forget(|known| minute.saturating_sub(known.minute) >= IDLE_MINUTES);
         let len = shard.known.len();
         if shard.known.capacity() > 4 * len {
-            shard.known.shrink_to(2 * len, rehash);
+            shard.known.shrink_to(2 * len, |known| self.rehash(known));
         }
     }
 
@@ -132,6 +129,10 @@ impl Cores {
             let evicted = mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
             drop(evicted);
         }
+    }
+
+    fn rehash(&self, known: &Known) -> u64 {
+        self.hasher.hash_one((known.family, known.core.name()))
     }
 
     fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
