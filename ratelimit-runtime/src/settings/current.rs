@@ -142,7 +142,7 @@ impl Current {
         name: Option<&str>,
         given: Option<&crate::Settings>,
     ) -> Result<Effective, Unresolved> {
-        let given = given.map(crate::Settings::said);
+        let given = given.map(crate::Settings::layer);
         let effective = Effective::resolve(self.layers(family, name, given), family.keys)?;
         // If the number of names is bounded, there are many.
         let many = family.is_of_a_prefix() && effective.set.max_keys.is_some();
@@ -159,7 +159,7 @@ impl Current {
         if self.file.is_none() {
             return Vec::new();
         }
-        let set = merged(self.layers(family, Some(name), Some(given.said())));
+        let set = merged(self.layers(family, Some(name), Some(given.layer())));
         let mut conflicts = if set.enabled() { set.check() } else { Vec::new() };
         // Those within the file were reported when it was read.
         conflicts.retain(|conflict| {

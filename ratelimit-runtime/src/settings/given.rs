@@ -61,25 +61,25 @@ impl Settings {
 
     /// Sets which processes share the budget; all of them by default.
     pub fn mode(self, mode: Mode) -> Self {
-        self.with(|said| said.mode = Some(mode.word()))
+        self.with(|layer| layer.mode = Some(mode.word()))
     }
 
     /// Sets how long a call may wait if the caller does not specify it, such as in a web layer. The
     /// methods of a [`Limiter`](crate::Limiter) wait as their names say.
     pub fn wait(self, wait: Wait) -> Self {
-        self.with(|said| said.wait = Some(wait.word()))
+        self.with(|layer| layer.wait = Some(wait.word()))
     }
 
     /// Sets how calls are decided while the store is unavailable; by default this process counts calls
     /// against its share of the quota.
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
-        self.with(|said| said.on_store_error = Some(on_store_error.word()))
+        self.with(|layer| layer.on_store_error = Some(on_store_error.word()))
     }
 
     /// Sets what happens to permits in use when the configured quota changes; by default they are
     /// forgotten.
     pub fn on_drift(self, on_drift: OnDrift) -> Self {
-        self.with(|said| said.on_drift = Some(on_drift.word()))
+        self.with(|layer| layer.on_drift = Some(on_drift.word()))
     }
 
     /// Sets when a key that is rejected repeatedly is blocked, and for how long. It has no effect on a
@@ -108,20 +108,20 @@ impl Settings {
     /// # }
     /// ```
     pub fn penalty(self, penalty: Penalty) -> Self {
-        self.with(|said| said.penalty = Some(penalty.said()))
+        self.with(|layer| layer.penalty = Some(penalty.word()))
     }
 
     /// Sets how many calls of this process may wait at the same time; 10 000 by default. Calls beyond
     /// are rejected.
     pub fn max_waiters(self, max_waiters: u32) -> Self {
-        self.with(|said| said.max_waiters = Some(max_waiters))
+        self.with(|layer| layer.max_waiters = Some(max_waiters))
     }
 
     /// Sets how many permits can be owed for costs that are known only afterwards; by default as many
     /// as the limiter can grant at once. At most 2^32 − 1 are.
     pub fn max_debt(self, max_debt: u64) -> Self {
         let max_debt = u32::try_from(max_debt).unwrap_or(u32::MAX);
-        self.with(|said| said.max_debt = Some(max_debt))
+        self.with(|layer| layer.max_debt = Some(max_debt))
     }
 
     /// Sets how long an idle limiter is kept in the store, in whole milliseconds. By default it is kept for good; one
@@ -129,13 +129,13 @@ impl Settings {
     /// A time in which permits still count is used if it is longer.
     pub fn keep_alive(self, idle: Duration) -> Self {
         let idle = Duration::from_millis(expiry_ms(idle).max(1));
-        self.with(|said| said.keep_alive = Some(idle))
+        self.with(|layer| layer.keep_alive = Some(idle))
     }
 
     /// Sets whether the limiter only counts the calls that it would reject, and admits them; see
     /// [`guide::shadow`](crate::guide::shadow).
     pub fn shadow(self, shadow: bool) -> Self {
-        self.with(|said| said.shadow = Some(shadow))
+        self.with(|layer| layer.shadow = Some(shadow))
     }
 
     fn with(mut self, set: impl FnOnce(&mut spec::Settings)) -> Self {
@@ -143,7 +143,7 @@ impl Settings {
         self
     }
 
-    pub(crate) fn said(&self) -> &spec::Settings {
+    pub(crate) fn layer(&self) -> &spec::Settings {
         &self.0
     }
 }

@@ -28,7 +28,7 @@ impl Penalty {
         Self(spec::Penalty { up_to, ..self.0 })
     }
 
-    pub(super) fn said(self) -> spec::Penalty {
+    pub(super) fn word(self) -> spec::Penalty {
         self.0
     }
 }
