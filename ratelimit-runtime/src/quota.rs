@@ -123,9 +123,8 @@ impl Quota {
     /// ```
     #[cfg(feature = "calendar")]
     pub fn calendar(rate: u64, unit: CalendarUnit, time_zone: &str) -> Result<Self, QuotaError> {
-        let calendar =
-            spec::time_zone(time_zone).map(|zone| spec::Calendar { unit: unit.word(), zone });
-        wrap(calendar.and_then(|calendar| spec::Quota::of_calendar(rate, calendar)))
+        let zone = spec::time_zone(time_zone).map_err(QuotaError)?;
+        wrap(spec::Quota::of_calendar(rate, spec::Calendar { unit: unit.word(), zone }))
     }
 
     /// Returns a token bucket with this rate: unused permits are stored, up to `burst`, and can be
