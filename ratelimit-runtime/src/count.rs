@@ -16,7 +16,7 @@ const OWNED: usize = 16;
 pub(crate) struct Count {
     /// Of the threads without a word of their own.
     shared: AtomicU64,
-    /// None if too few calls use it to be worth the memory.
+    /// `None` if too few calls use it to be worth the memory.
     owned: Option<Box<[Word; OWNED]>>,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Count {
 struct Word(AtomicU64);
 
 impl Count {
-    /// A count that many threads may increase at once.
+    /// Creates a count that many threads may increase at once.
     pub(crate) fn of_many_threads() -> Self {
         Self { owned: Some(Box::default()), ..Self::default() }
     }
@@ -60,12 +60,13 @@ impl Count {
     }
 }
 
-/// Which of the words a thread owns. Neither of these numbers is one of them.
+/// Stands for the position of a thread's word until the thread has looked for one.
 const UNKNOWN: usize = usize::MAX;
+/// The same for a thread that has none.
 const NONE: usize = UNKNOWN - 1;
 
 thread_local! {
-    /// Apart from what gives it back, since a value that is dropped takes longer to read.
+    /// The position of the thread's word. Apart from `HELD`, since a value that is dropped takes longer to read.
     static TURN: Cell<usize> = const { Cell::new(UNKNOWN) };
     static HELD: Held = Held::take();
 }

@@ -186,7 +186,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// The event's kind, as in the label of a metric.
+    /// Returns the kind of the event, as in the label of a metric.
     fn word(&self) -> &'static str {
         match self {
             Self::EmbeddedStore => "embedded_store",

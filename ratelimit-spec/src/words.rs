@@ -59,7 +59,7 @@ macro_rules! words {
             /// Every word, in the order in which messages list them.
             pub const WORDS: &[&str] = &[$($word),+];
 
-            /// The word that stands for this value.
+            /// Returns the word that stands for this value.
             #[must_use]
             pub fn as_str(self) -> &'static str {
                 match self {

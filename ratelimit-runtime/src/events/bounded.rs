@@ -29,7 +29,7 @@ pub(crate) struct Occurrences {
 }
 
 impl Occurrences {
-    /// Of a limiter that many threads may use at once.
+    /// Creates the counter of a limiter that many threads may use at once.
     pub(crate) fn of_many_threads() -> Self {
         Self { count: Count::of_many_threads(), ..Self::default() }
     }

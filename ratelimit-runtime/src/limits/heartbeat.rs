@@ -96,7 +96,7 @@ impl Process {
         Self { program, ..Self::default() }
     }
 
-    /// `None` if no other process can share the store.
+    /// Returns a heartbeat, or `None` if no other process can share the store.
     fn heartbeat<'a>(&'a self, limits: &'a Services) -> Option<Heartbeat<'a>> {
         Some(Heartbeat {
             key_prefix: &limits.key_prefix,
