@@ -132,18 +132,17 @@ impl Decision {
 
     /// Converts a decision to one that was made because the store was unavailable.
     pub(crate) fn without_store(self) -> Self {
-        let parts = self.parts.as_deref().map(|parts| {
-            parts.iter().map(|part| Self { degraded: true, ..part.clone() }).collect()
-        });
+        let parts = self.map_parts(|part| Self { degraded: true, ..part.clone() });
         Self { degraded: true, parts, ..self }
     }
 
     /// Converts a rejection to a shadowed decision.
     pub(crate) fn in_shadow(self) -> Self {
         let reason = if self.blocked { Reason::Blocked } else { Reason::Limited };
-        let of_part =
-            |part: &Self| Self { shadowed: part.retry_after.and(Some(reason)), ..part.clone() };
-        let parts = self.parts.as_deref().map(|parts| parts.iter().map(of_part).collect());
+        let parts = self.map_parts(|part| Self {
+            shadowed: part.retry_after.and(Some(reason)),
+            ..part.clone()
+        });
         Self { shadowed: Some(reason), parts, ..self }
     }
 
@@ -151,10 +150,14 @@ impl Decision {
     /// the permits of the request are free.
     pub(crate) fn blocked_for(self, block: Duration) -> Self {
         let wait = self.retry_after.map_or(block, |wait| wait.max(block));
-        let of_part = |part: &Self| part.clone().blocked_for(wait);
-        let parts = self.parts.as_deref().map(|parts| parts.iter().map(of_part).collect());
+        let parts = self.map_parts(|part| part.clone().blocked_for(wait));
         let (reset_after, retry_after) = (self.reset_after.max(wait), Some(wait));
         Self { remaining: 0, reset_after, more_after: wait, retry_after, parts, ..self }
+    }
+
+    /// Returns the decisions of several limits, each of them changed.
+    fn map_parts(&self, change: impl Fn(&Self) -> Self) -> Option<Arc<[Self]>> {
+        Some(self.parts.as_deref()?.iter().map(change).collect())
     }
 
     /// Returns the decision of a call that took these permits and is settled at what it `used`, so that the others are
