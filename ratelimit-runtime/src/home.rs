@@ -70,12 +70,12 @@ impl<T: Default + Send + Sync + 'static> Homes<T> {
         let id = runtime.id();
         match find(&self.all.homes.load(), id) {
             Some(home) => home,
-            None => self.settle(runtime),
+            None => self.create(runtime),
         }
     }
 
     #[cold]
-    fn settle(&self, runtime: &Handle) -> Arc<Home<T>> {
+    fn create(&self, runtime: &Handle) -> Arc<Home<T>> {
         let (watched, dropped) = oneshot::channel();
         let home = Home { runtime: runtime.clone(), value: T::default(), _watched: watched };
         let home = Arc::new(home);

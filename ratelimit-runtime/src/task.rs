@@ -75,13 +75,13 @@ impl Wake for Task {
     fn wake(self: Arc<Self>) {
         if !self.is_woken.swap(true, Ordering::AcqRel) {
             let (runtime, mut step) = (self.runtime.clone(), Step(Some(self)));
-            runtime.spawn(async move { step.take() });
+            runtime.spawn(async move { step.run() });
         }
     }
 }
 
 impl Step {
-    fn take(&mut self) {
+    fn run(&mut self) {
         if let Some(task) = self.0.take() {
             task.step();
         }
