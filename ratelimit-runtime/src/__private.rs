@@ -28,9 +28,10 @@ pub use crate::{
 ///
 /// # Errors
 ///
-/// Returns an error if the store does not answer, or its user may not read them.
+/// Returns an error if the store does not reply, or its user may not read them.
 pub async fn members(limits: &Limits) -> Result<Vec<Member>, StoreError> {
-    limits.members().await
+    let services = limits.services();
+    services.store.members(&services.key_prefix).await
 }
 
 /// The stores, for the tests of this project.

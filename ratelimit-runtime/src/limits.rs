@@ -27,13 +27,12 @@ pub(crate) use self::scope::Scoped;
 use self::scope::{SCOPE, Scope};
 pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
 use crate::{
-    Limiter, Settings, SetupError, StoreError,
+    Limiter, Settings, SetupError,
     events::Event,
     limiter::Services,
     registry::Registry,
     report::{Report, Setting},
     settings::Keys,
-    store::Member,
 };
 
 static INSTALLED: OnceCell<Limits> = OnceCell::new();
@@ -272,11 +271,6 @@ impl Limits {
     #[must_use]
     pub fn report(&self) -> Report {
         report::report(self)
-    }
-
-    /// Returns the processes that share the store, as described by their last heartbeats.
-    pub(crate) async fn members(&self) -> Result<Vec<Member>, StoreError> {
-        self.services.store.members(&self.services.key_prefix).await
     }
 
     pub(crate) fn services(&self) -> &Arc<Services> {
