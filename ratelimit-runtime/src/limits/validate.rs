@@ -2,7 +2,6 @@
 
 mod conflicts;
 mod overlap;
-mod several;
 
 use std::{collections::BTreeMap, fmt::Display, iter};
 
@@ -99,7 +98,7 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<Problem>) 
             .map(|(name, value, ())| (name, value))
             .collect::<Vec<_>>()
     };
-    if let Some(problem) = several::beside_one(key, sites) {
+    if let Some(problem) = several_beside_one(key, sites) {
         problems.push(problem);
         return;
     }
@@ -123,6 +122,20 @@ fn disagreements(key: &str, sites: &[&Annotation], problems: &mut Vec<Problem>) 
             }
         }
     }
+}
+
+/// Reports a call site with several limits and another with one rate or window.
+fn several_beside_one(key: &str, sites: &[&Annotation]) -> Option<Problem> {
+    let first = |which: fn(&Settings) -> bool| sites.iter().find(|site| which(&site.settings()));
+    let one = first(|said| said.rate.is_some() || said.per.is_some())?;
+    let several = first(|said| said.limits.is_some())?;
+    let message = format!(
+        "`{key}` has `limits` here, but `rate` or `per` at {}; functions with the same key share one \
+         limiter, so write the same value or remove one",
+        place(one),
+    );
+    let problem = Problem::new(ProblemKind::Conflict, message);
+    Some(problem.at(place(several)).of(key).about("limits"))
 }
 
 /// Validates one compiled limiter, with the limits file and each of its overrides.
