@@ -211,7 +211,7 @@ impl Gates {
 
     /// Returns the last known node that serves these keys.
     pub(super) fn node_of(&self, keys: &StateKeys) -> Option<Arc<Node>> {
-        self.nodes.load().as_ref()?.of(slot(keys.config()))
+        self.nodes.load().as_ref()?.of(slot(keys))
     }
 
     /// Returns all known nodes of a cluster.
@@ -250,7 +250,7 @@ impl Gates {
     fn gate(&self, keys: &StateKeys) -> MutexGuard<'_, Gate> {
         lock(match &self.gates[..] {
             [gate] => gate,
-            gates => &gates[usize::from(slot(keys.config())) * gates.len() / usize::from(SLOTS)],
+            gates => &gates[usize::from(slot(keys)) * gates.len() / usize::from(SLOTS)],
         })
     }
 }
@@ -263,7 +263,7 @@ impl Gate {
 
 impl Closed {
     fn covers(&self, keys: &StateKeys) -> bool {
-        self.node.as_ref().is_none_or(|node| node.serves(slot(keys.config())))
+        self.node.as_ref().is_none_or(|node| node.serves(slot(keys)))
     }
 }
 
@@ -280,12 +280,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the cluster slot of a key with a hash tag, by the Redis Cluster specification.
-fn slot(key: &str) -> u16 {
-    let tag =
-        key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map_or(key, |(tag, _)| tag);
+/// Returns the cluster slot of a limiter's keys, by the Redis Cluster specification.
+fn slot(keys: &StateKeys) -> u16 {
     // CRC-16/XMODEM.
-    let crc = tag.bytes().fold(0_u16, |crc, byte| {
+    let crc = keys.tag().bytes().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
             if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 }
         })
@@ -311,7 +309,7 @@ mod tests {
         gates.learn(Nodes::read(&nodes, "host").unwrap());
         let in_slots = |slots: std::ops::RangeInclusive<u16>| {
             let mut keys = (0..).map(|n| StateKeys::new(format!("{{{n}}}")));
-            keys.find(|keys| slots.contains(&slot(keys.config()))).unwrap()
+            keys.find(|keys| slots.contains(&slot(keys))).unwrap()
         };
         let [first, second] = [in_slots(5376..=5460), in_slots(5461..=5631)];
         let error = || StoreError::unavailable("gone");
@@ -327,7 +325,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_the_specification() {
-        assert_eq!(slot("123456789"), 0x31C3);
-        assert_eq!(slot("{foo}:value"), slot("foo"));
+        assert_eq!(slot(&StateKeys::new("123456789")), 0x31C3);
+        assert_eq!(slot(&StateKeys::new("{foo}:value")), slot(&StateKeys::new("foo")));
     }
 }
