@@ -293,9 +293,9 @@ impl Store for RedisStore {
         let mut released = 0;
         loop {
             let left = u64::from(permits) - released;
-            let give_back =
-                |windows| Tell { script: &RELEASE, keys, words: vec![left.to_string()], windows };
-            let value = self.run_with_windows(Windows::default(), None, give_back).await?;
+            let release =
+                |windows| Tell { windows, ..Tell::new(&RELEASE, keys, vec![left.to_string()]) };
+            let value = self.run_with_windows(Windows::default(), None, release).await?;
             let (outcome, given, more): (u8, u64, u8) = read(value)?;
             if outcome == 4 {
                 return Err(reply::foreign());
@@ -331,13 +331,11 @@ impl Store for RedisStore {
         hold_ms: u64,
     ) -> Result<bool, StoreError> {
         let words = write_words(config, when, state, hold_ms);
-        let windows = Windows::default();
-        self.tell(&Tell { script: &SET_RATE, keys, words, windows }).await
+        self.tell(&Tell::new(&SET_RATE, keys, words)).await
     }
 
     async fn read(&self, keys: &StateKeys) -> Result<Option<StoredConfig>, StoreError> {
-        let (words, windows) = (Vec::new(), Windows::default());
-        let words: Vec<String> = self.tell(&Tell { script: &READ, keys, words, windows }).await?;
+        let words: Vec<String> = self.tell(&Tell::new(&READ, keys, Vec::new())).await?;
         read_config(&words)
     }
 
@@ -354,8 +352,7 @@ impl Store for RedisStore {
         };
         let ms = ms.map_or_else(|| "never".to_owned(), |ms| ms.to_string());
         let words = vec![ms, how.to_owned()];
-        let windows = Windows::default();
-        let changed: u64 = self.tell(&Tell { script: &EXPIRE, keys, words, windows }).await?;
+        let changed: u64 = self.tell(&Tell::new(&EXPIRE, keys, words)).await?;
         Ok(changed > 0)
     }
 

@@ -85,9 +85,14 @@ pub(super) struct Tell<'a> {
     pub(super) windows: Windows,
 }
 
-#[cfg(feature = "test-util")]
-impl Tell<'_> {
+impl<'a> Tell<'a> {
+    /// Creates a call without the windows of a calendar.
+    pub(super) fn new(script: &'a Script, keys: &'a StateKeys, words: Vec<String>) -> Self {
+        Self { script, keys, words, windows: Windows::default() }
+    }
+
     /// Builds the command for a test that appends the time, after as many arguments as the longest call has.
+    #[cfg(feature = "test-util")]
     pub(super) fn with_time(mut self, by_name: bool) -> Cmd {
         self.words.resize(7, String::new());
         let mut command = self.script.on(self.keys, by_name);

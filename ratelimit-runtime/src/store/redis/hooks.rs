@@ -76,8 +76,7 @@ pub fn script_peeked(value: &Value, own: &Config, cost: u32) -> Result<Reply, St
 /// Builds a call that releases permits, for tests that append their own time.
 #[must_use]
 pub fn script_release(keys: &StateKeys, permits: u32, by_name: bool) -> Cmd {
-    Tell { script: &RELEASE, keys, words: vec![permits.to_string()], windows: Windows::default() }
-        .with_time(by_name)
+    Tell::new(&RELEASE, keys, vec![permits.to_string()]).with_time(by_name)
 }
 
 /// Builds a call that sets a configuration explicitly, for tests that append their own time.
@@ -90,8 +89,7 @@ pub fn script_write(
     hold_ms: u64,
     by_name: bool,
 ) -> Cmd {
-    let words = write_words(config, when, state, hold_ms);
-    Tell { script: &SET_RATE, keys, words, windows: Windows::default() }.with_time(by_name)
+    Tell::new(&SET_RATE, keys, write_words(config, when, state, hold_ms)).with_time(by_name)
 }
 
 /// Builds a call that reserves permits, as [`script_decide`].
@@ -135,8 +133,7 @@ pub fn script_charged(
 /// Builds a call that refunds a grant, for tests that append their own time.
 #[must_use]
 pub fn script_give_back(keys: &StateKeys, grant: &Grant, by_name: bool) -> Cmd {
-    let (words, windows) = (give_back_words(grant), Windows::default());
-    Tell { script: &GIVE_BACK, keys, words, windows }.with_time(by_name)
+    Tell::new(&GIVE_BACK, keys, give_back_words(grant)).with_time(by_name)
 }
 
 /// Builds a call that records a rejection, for tests that append their own time.

@@ -23,8 +23,7 @@ impl RedisStore {
         keys: &StateKeys,
         grant: &Grant,
     ) -> Result<u64, StoreError> {
-        let (words, windows) = (give_back_words(grant), Windows::default());
-        let value = self.run(&Tell { script: &GIVE_BACK, keys, words, windows }).await?;
+        let value = self.run(&Tell::new(&GIVE_BACK, keys, give_back_words(grant))).await?;
         let (outcome, given): (u8, u64) = read(value)?;
         if outcome == 4 {
             // A configuration of a later version is the reason then.
