@@ -207,7 +207,7 @@ impl RedisStore {
             && link.close(call.keys(), error.clone())
             && let Some(live) = used
         {
-            link.timed_out(&live);
+            live.timed_out();
         }
         if is_sent
             && call.needs_late_reply()

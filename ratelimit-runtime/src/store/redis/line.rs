@@ -15,6 +15,8 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::{StoreError, clock};
 
+/// Consecutive timeouts after which a connection is discarded.
+const GIVE_UP_AFTER: u32 = 3;
 /// How far the server's time may be from the estimate, in microseconds. Beyond that, a clock was set, or stood still.
 const ESTIMATED_US: u64 = 1_000_000;
 
@@ -47,11 +49,12 @@ pub(super) struct Live {
     pub(super) connection: MultiplexedConnection,
     /// `host:port` of a node of a cluster; empty for a single server.
     pub(super) server: Arc<str>,
-    pub(super) closed: Arc<AtomicBool>,
-    pub(super) timeouts: AtomicU32,
-    pub(super) opened: ServerTime,
+    closed: Arc<AtomicBool>,
+    /// Consecutive calls without a reply in time.
+    timeouts: AtomicU32,
+    opened: ServerTime,
     /// The server's time as of the first reply after a clock was set. Earlier instants have the time of before.
-    pub(super) set: ArcSwapOption<ServerTime>,
+    set: ArcSwapOption<ServerTime>,
 }
 
 impl Line {
@@ -99,6 +102,17 @@ impl Peer {
 }
 
 impl Live {
+    /// Creates it for a connection that sets `closed` when the server disconnects.
+    pub(super) fn new(
+        connection: MultiplexedConnection,
+        server: Arc<str>,
+        closed: Arc<AtomicBool>,
+        opened: ServerTime,
+    ) -> Self {
+        let (timeouts, set) = (AtomicU32::new(0), ArcSwapOption::empty());
+        Self { connection, server, closed, timeouts, opened, set }
+    }
+
     pub(super) async fn query(&self, command: &Cmd) -> RedisResult<Value> {
         // Avoids the box that the driver's trait needs.
         self.connection.clone().send_packed_command(command).await?.extract_error()
@@ -137,6 +151,18 @@ impl Live {
         if self.timeouts.load(Ordering::Relaxed) != 0 {
             self.timeouts.store(0, Ordering::Relaxed);
         }
+    }
+
+    /// Records a call without a reply in time.
+    pub(super) fn timed_out(&self) {
+        if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= GIVE_UP_AFTER {
+            self.discard();
+        }
+    }
+
+    /// Returns whether the last call had no reply in time.
+    pub(super) fn is_doubtful(&self) -> bool {
+        self.timeouts.load(Ordering::Relaxed) > 0
     }
 
     fn is_open(&self) -> bool {

@@ -8,14 +8,10 @@
 use std::{
     collections::BTreeSet,
     io,
-    sync::{
-        Arc, Mutex, PoisonError, Weak,
-        atomic::{AtomicBool, AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicBool},
     time::Duration,
 };
 
-use arc_swap::ArcSwapOption;
 use redis::{RedisResult, Value};
 use tokio::{sync::Notify, time::Instant};
 
@@ -34,8 +30,6 @@ use crate::{
     store::StateKeys,
 };
 
-/// Consecutive timeouts after which a connection is discarded.
-const GIVE_UP_AFTER: u32 = 3;
 /// How often a server that was found again is probed, until every process must have found it.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
 
@@ -174,7 +168,7 @@ impl Link {
         }
     }
 
-    fn loaded(&self) -> std::sync::MutexGuard<'_, BTreeSet<Arc<str>>> {
+    fn loaded(&self) -> MutexGuard<'_, BTreeSet<Arc<str>>> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -203,21 +197,8 @@ impl Link {
             .await
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no reply on a new connection"))?;
         let (seconds, us) = time?;
-        Ok(Live {
-            connection,
-            server: Arc::clone(server),
-            closed,
-            timeouts: AtomicU32::new(0),
-            opened: ServerTime { at, us: seconds * 1_000_000 + us },
-            set: ArcSwapOption::empty(),
-        })
-    }
-
-    /// Records a call without a reply in time.
-    pub(super) fn timed_out(&self, live: &Live) {
-        if live.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= GIVE_UP_AFTER {
-            live.discard();
-        }
+        let opened = ServerTime { at, us: seconds * 1_000_000 + us };
+        Ok(Live::new(connection, Arc::clone(server), closed, opened))
     }
 
     pub(super) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
@@ -275,7 +256,7 @@ impl Link {
     fn replace_doubtful(&self, server: &Arc<str>) {
         for line in self.lines.all().iter() {
             if let Some(live) = line.peer(server).live()
-                && live.timeouts.load(Ordering::Relaxed) > 0
+                && live.is_doubtful()
             {
                 live.discard();
             }
@@ -326,7 +307,7 @@ impl Link {
                 Err(store_error(error))
             }
             Err(_) => {
-                self.timed_out(&live);
+                live.timed_out();
                 Err(StoreError::timeout("redis: health check timed out"))
             }
         }
