@@ -137,7 +137,7 @@ impl RedisStore {
 
     /// Returns an error if calls are known not to be sent to the server.
     pub(crate) fn health(&self) -> Result<(), StoreError> {
-        self.link.health()
+        self.link.gates.health()
     }
 
     /// Fails every call from now on, and closes the connections.
@@ -147,17 +147,17 @@ impl RedisStore {
 
     /// Returns why calls for a limiter fail immediately, or `None` if they are sent.
     pub(crate) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
-        self.link.why_closed(keys)
+        self.link.gates.why_closed(keys)
     }
 
     /// Returns until when other processes may not have found a limiter's server that this one found again.
     pub(crate) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
-        self.link.recovers_until(keys)
+        self.link.gates.recovers_until(keys)
     }
 
     /// Returns the `Notify` that wakes a task when calls are sent again.
     pub(crate) fn reopened(&self) -> Arc<Notify> {
-        self.link.reopened()
+        self.link.gates.reopened()
     }
 
     /// Returns the address of the store, without the password.
@@ -190,7 +190,7 @@ impl RedisStore {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => {
                 if attempt.concerns_all(&error)
-                    && link.why_closed(call.keys()).is_none()
+                    && link.gates.why_closed(call.keys()).is_none()
                     && !attempt.line.is_over(link.engine()).await
                 {
                     link.close(call.keys(), error.clone());

@@ -103,9 +103,10 @@ impl Gates {
         Some(self.gate(keys).closed_for(keys)?.error.clone().held())
     }
 
-    /// Returns why any gate is closed.
-    pub(super) fn why_any_closed(&self) -> Option<StoreError> {
-        self.gates.iter().find_map(|gate| Some(lock(gate).closed.first()?.error.clone()))
+    /// Returns why a gate is closed, if any is.
+    pub(super) fn health(&self) -> Result<(), StoreError> {
+        let why = self.gates.iter().find_map(|gate| Some(lock(gate).closed.first()?.error.clone()));
+        why.map_or(Ok(()), Err)
     }
 
     /// Closes the gate of these keys. Returns false if it was closed already.
@@ -320,7 +321,7 @@ mod tests {
         gates.open(&second);
         assert!(gates.why_closed(&second).is_none() && gates.why_closed(&first).is_some());
         gates.open(&first);
-        assert!(gates.why_any_closed().is_none());
+        assert!(gates.health().is_ok());
     }
 
     #[test]

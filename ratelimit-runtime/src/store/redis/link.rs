@@ -13,7 +13,7 @@ use std::{
 };
 
 use redis::{RedisResult, Value};
-use tokio::{sync::Notify, time::Instant};
+use tokio::time::Instant;
 
 use super::{
     address::{Address, Topology},
@@ -201,29 +201,12 @@ impl Link {
         Ok(Live::new(connection, Arc::clone(server), closed, opened))
     }
 
-    pub(super) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
-        self.gates.why_closed(keys)
-    }
-
     /// Fails every call from now on, and closes the connections.
     pub(super) fn end(&self) {
         self.gates.end(&StoreError::shut_down());
         for line in self.lines.all().iter() {
             line.keep(|_| false);
         }
-    }
-
-    /// Returns an error if calls are known not to be sent to the server.
-    pub(super) fn health(&self) -> Result<(), StoreError> {
-        self.gates.why_any_closed().map_or(Ok(()), Err)
-    }
-
-    pub(super) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
-        self.gates.recovers_until(keys)
-    }
-
-    pub(super) fn reopened(&self) -> Arc<Notify> {
-        self.gates.reopened()
     }
 
     /// Makes calls fail at once from now on, and probes the server in the background. Returns false if that
@@ -320,7 +303,7 @@ async fn watch(link: Weak<Link>, keys: StateKeys) {
     loop {
         tokio::time::sleep(WATCH_EVERY).await;
         let Some(link) = link.upgrade() else { return };
-        if link.recovers_until(&keys).is_none() || link.why_closed(&keys).is_some() {
+        if link.gates.recovers_until(&keys).is_none() || link.gates.why_closed(&keys).is_some() {
             return;
         }
         if let Err(error) = link.probe(&keys).await
