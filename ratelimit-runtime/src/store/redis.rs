@@ -79,7 +79,6 @@ const LATE_REPLY: Duration = Duration::from_secs(5);
 /// `DEL`, `UNLINK`, `EVAL`, `EVALSHA`; and should have `SCRIPT LOAD` and `HELLO`. Keys are `PREFIX*` and `{PREFIX*`.
 pub struct RedisStore {
     link: Arc<Link>,
-    deadline: Duration,
     events: Events,
     /// Whether the server was asked if it evicts keys.
     is_checked: AtomicBool,
@@ -94,7 +93,7 @@ impl RedisStore {
         engine: Arc<Engine>,
     ) -> Self {
         let link = Link::new(address, certificates, deadline, events.clone(), engine);
-        Self { link, deadline, events, is_checked: AtomicBool::new(false) }
+        Self { link, events, is_checked: AtomicBool::new(false) }
     }
 
     /// Creates a store at this address (`redis://`, `rediss://`, `redis-cluster://` and so on). It connects
@@ -185,7 +184,7 @@ impl RedisStore {
         let (link, attempt) = (&self.link, Attempt::new(&self.link));
         let runtime = attempt.line.runtime().clone().into();
         let mut calling = pin!(attempt.call(call));
-        let in_time = clock::timeout_on(runtime, link.engine(), self.deadline, calling.as_mut());
+        let in_time = clock::timeout_on(runtime, link.engine(), link.deadline, calling.as_mut());
         let elapsed = match in_time.await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => {
@@ -200,7 +199,7 @@ impl RedisStore {
             Err(elapsed) => elapsed,
         };
         let Progress { used, is_sent, excuse } = std::mem::take(&mut *attempt.progress());
-        let waited = format!("redis: no reply within {:?}", self.deadline);
+        let waited = format!("redis: no reply within {:?}", link.deadline);
         let error = excuse.unwrap_or_else(|| StoreError::timeout(waited));
         if !elapsed.stalled
             && attempt.concerns_all(&error)
@@ -367,7 +366,7 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
             .field("address", self.address())
-            .field("deadline", &self.deadline)
+            .field("deadline", &self.link.deadline)
             .finish_non_exhaustive()
     }
 }

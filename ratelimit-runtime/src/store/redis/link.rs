@@ -40,7 +40,7 @@ pub(super) struct Link {
     /// The servers to which this process has loaded the scripts.
     loaded: Mutex<BTreeSet<Arc<str>>>,
     pub(super) gates: Gates,
-    deadline: Duration,
+    pub(super) deadline: Duration,
 }
 
 impl Link {

@@ -19,7 +19,7 @@ impl RedisStore {
         beat: &Heartbeat<'_>,
     ) -> Result<Vec<MemberId>, StoreError> {
         let (keys, attempt) = (keys(beat.key_prefix), Attempt::new(&self.link));
-        let (limit, beating) = (self.deadline.max(LEAST), self.beat(&attempt, &keys, beat));
+        let (limit, beating) = (self.link.deadline.max(LEAST), self.beat(&attempt, &keys, beat));
         let error = match clock::timeout(self.link.engine(), limit, beating).await {
             Ok(Ok(members)) => return Ok(members),
             Ok(Err(error)) => error,
@@ -75,7 +75,8 @@ impl RedisStore {
     /// Returns the processes that share the store, as their last heartbeats describe them.
     pub(crate) async fn members(&self, key_prefix: &str) -> Result<Vec<Member>, StoreError> {
         let keys = keys(key_prefix);
-        let all = clock::timeout(self.link.engine(), self.deadline.max(LEAST), self.roster(&keys));
+        let all =
+            clock::timeout(self.link.engine(), self.link.deadline.max(LEAST), self.roster(&keys));
         all.await.unwrap_or_else(|_| Err(StoreError::timeout("redis: no reply about members")))
     }
 

@@ -16,7 +16,7 @@ impl RedisStore {
     /// reported as an event, and `on_store_error` decides until it is available again.
     pub(crate) async fn check(&self, key_prefix: &str) -> Result<(), StoreError> {
         let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
-        let limit = self.deadline.max(Duration::from_secs(2));
+        let limit = self.link.deadline.max(Duration::from_secs(2));
         let line = self.link.line();
         let checked = clock::timeout(self.link.engine(), limit, async {
             let live = self.link.live(&line, &keys).await?;
@@ -58,7 +58,7 @@ impl RedisStore {
                 self.warn_of_eviction(&live).await;
             }
         };
-        let _ = clock::timeout(self.link.engine(), self.deadline, checked).await;
+        let _ = clock::timeout(self.link.engine(), self.link.deadline, checked).await;
     }
 
     async fn warn_of_eviction(&self, live: &Live) {
