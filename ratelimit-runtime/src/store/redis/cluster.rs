@@ -15,6 +15,7 @@ use super::{
     line::{Line, Live},
     link::Link,
     nodes::{Nodes, host_of},
+    reply::unknown_reply,
 };
 use crate::{StoreError, clock, home::Home, store::StateKeys};
 
@@ -139,8 +140,7 @@ impl Link {
         let reply = reply
             .map_err(|_| StoreError::timeout("redis: no reply about the slots of the cluster"))?
             .map_err(store_error)?;
-        let nodes = Nodes::read(&reply, host_of(server))
-            .ok_or_else(|| StoreError::unavailable(format!("redis: unexpected reply {reply:?}")))?;
+        let nodes = Nodes::read(&reply, host_of(server)).ok_or_else(|| unknown_reply(&reply))?;
         // It left the cluster, or has not joined it yet.
         if nodes.is_empty() {
             let unknown = format!("redis: {server} lists no slots; it is in no cluster");

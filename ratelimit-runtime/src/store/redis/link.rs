@@ -21,6 +21,7 @@ use super::{
     fault::{Fault, NotDone, classify, error_by_sentinels, store_error},
     gate::Gates,
     line::{Line, Live, Peer, ServerTime},
+    reply::unknown_reply,
 };
 use crate::{
     StoreError, StoreErrorKind, clock,
@@ -276,9 +277,7 @@ impl Link {
                 live.answered();
                 Ok(server)
             }
-            Ok(Ok(reply)) => {
-                Err(StoreError::unavailable(format!("redis: unexpected reply {reply:?}")))
-            }
+            Ok(Ok(reply)) => Err(unknown_reply(&reply)),
             // The server works. Other calls may do what this one may not, such as access its keys.
             Ok(Err(error)) if matches!(classify(&error), Fault::Permanent(_)) => Ok(server),
             Ok(Err(error)) => {

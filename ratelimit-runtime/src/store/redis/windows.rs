@@ -5,7 +5,10 @@ use std::fmt::Write;
 use ratelimit_spec::Calendar;
 use redis::{Cmd, Value};
 
-use super::{reply::unknown_rule, rule::read_rule};
+use super::{
+    reply::{unknown_reply, unknown_rule},
+    rule::read_rule,
+};
 use crate::{
     StoreError,
     calendar::bounds,
@@ -94,7 +97,7 @@ pub(super) fn missing(value: &Value, own: Option<&Config>) -> Result<Option<Miss
     };
     let calendar = config.and_then(|config| config.calendar());
     let (Some(calendar), Ok(now)) = (calendar, u64::try_from(*now)) else {
-        return Err(StoreError::unavailable(format!("redis: unexpected reply {value:?}")));
+        return Err(unknown_reply(value));
     };
     Ok(Some(Missing { calendar, now }))
 }
