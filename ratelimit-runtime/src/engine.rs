@@ -25,7 +25,7 @@ use tokio::{
 /// The name of the thread.
 const NAME: &str = "ratelimit";
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Engine {
     thread: Mutex<Thread>,
     tasks: Arc<Tasks>,
@@ -66,13 +66,6 @@ struct Tasks {
 /// A task that must finish before the engine ends. Dropping this value marks it as finished.
 #[derive(Debug)]
 pub(crate) struct Unfinished(Arc<Tasks>);
-
-impl Default for Engine {
-    fn default() -> Self {
-        let (thread, tasks) = (Mutex::default(), Arc::default());
-        Self { thread, tasks, ending: watch::Sender::new(false), ended: AtomicBool::new(false) }
-    }
-}
 
 impl Engine {
     /// Returns the engine's runtime, and starts it if necessary.
@@ -161,10 +154,11 @@ impl Engine {
     /// Ends the thread, with its unfinished tasks.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
-        let Thread { running, kept } = std::mem::take(&mut *self.thread());
+        let thread = std::mem::take(&mut *self.thread());
         // Callers may use it still.
-        running.upgrade().inspect(|running| running.stop.notify_one());
-        drop(kept);
+        if let Some(running) = thread.running.upgrade() {
+            running.stop.notify_one();
+        }
     }
 
     fn has_ended(&self) -> bool {
