@@ -58,9 +58,10 @@ impl Address {
                 example(scheme)
             )));
         }
-        missing_feature(&topology, node_scheme).map_or(Ok(()), |feature| {
-            Err(refuse(&format!("this URL requires the crate feature `{feature}`; enable it")))
-        })?;
+        if let Some(feature) = missing_feature(&topology, node_scheme) {
+            let why = format!("this URL requires the crate feature `{feature}`; enable it");
+            return Err(refuse(&why));
+        }
 
         let urls = if topology == Topology::Standalone {
             vec![url.to_owned()]
