@@ -191,7 +191,7 @@ impl Script {
     }
 
     /// Builds the call on the keys of several limiters.
-    pub(super) fn on_all<'a>(
+    fn on_all<'a>(
         &self,
         count: usize,
         limiters: impl Iterator<Item = &'a StateKeys>,
@@ -244,11 +244,6 @@ fn origin(request: &Request<'_>, since_us: u64) -> Vec<u8> {
         origin.extend(request.revision.to_string().into_bytes());
     }
     origin
-}
-
-/// Builds the startup check, on a limiter's names.
-pub(super) fn check(keys: &StateKeys, by_name: bool) -> Cmd {
-    CHECK.on(keys, by_name)
 }
 
 /// Builds a write that only a working master with free memory accepts. It changes a key that no process ever

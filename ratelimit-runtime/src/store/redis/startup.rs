@@ -6,7 +6,7 @@ use super::{
     RedisStore,
     fault::{Fault, classify, refused},
     line::Live,
-    script,
+    script::CHECK,
 };
 use crate::{StoreError, StoreErrorKind, clock, events::Event, store::StateKeys};
 
@@ -21,14 +21,18 @@ impl RedisStore {
         let checked = clock::timeout(self.link.engine(), limit, async {
             let live = self.link.live(&line, &keys).await?;
             // By name and by text, because a server that knows the scripts forgets them when it restarts.
-            let [by_name, by_text] = [true, false].map(|by_name| script::check(&keys, by_name));
+            let [by_name, by_text] = [true, false].map(|by_name| CHECK.on(&keys, by_name));
             let (named, reply) = tokio::join!(live.query(&by_name), live.query(&by_text));
             let complaints = match named {
                 Err(error) if error.code() != Some("NOSCRIPT") => Err(error),
                 _ => reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?)),
             };
             match complaints.map_err(|error| classify(&error)) {
-                Ok(complaints) => refused(&complaints).map_or(Ok(()), Err)?,
+                Ok(complaints) => {
+                    if let Some(error) = refused(&complaints) {
+                        return Err(error);
+                    }
+                }
                 Err(Fault::Permanent(error) | Fault::Transient(error)) => return Err(error),
                 Err(Fault::NotDone(_)) => {}
             }
