@@ -170,20 +170,6 @@ impl MemoryStore {
         u64::try_from(since).unwrap_or(u64::MAX)
     }
 
-    /// Applies a rule to the usage of the limiter, with its configuration reconciled.
-    fn by_rule(
-        &self,
-        request: &Request<'_>,
-        permits: u32,
-        rule: impl FnOnce(&mut algorithm::State, u64, Config, u64) -> Verdict,
-    ) -> Reply {
-        self.replied(request, |used, config, now| {
-            let rule = |permits| rule(used, permits, config, now);
-            let reply = Reply::decided(permits, config, now, rule);
-            (reply, reply.outcome == Outcome::Granted)
-        })
-    }
-
     /// Like `reconciled`, for a single reply.
     fn replied(
         &self,

@@ -7,7 +7,7 @@ use ratelimit_spec::Mode;
 use super::{MemoryStore, Slot, UnknownAt, state::State};
 use crate::{
     algorithm::{Verdict, decide_jointly, reconcile::Reconciliation},
-    store::{Config, Group, Reply, Request, StateKeys},
+    store::{Config, Group, Outcome, Reply, Request, StateKeys},
 };
 
 /// How one limiter is counted.
@@ -28,12 +28,7 @@ impl MemoryStore {
         }
         match (group.requests, group.costs) {
             ([_], [[]]) => vec![Vec::new()],
-            ([request], [[cost]]) => {
-                let reply = self.by_rule(request, *cost, |used, permits, config, now| {
-                    used.acquire(&config, permits, now)
-                });
-                vec![vec![reply]]
-            }
+            ([request], [[cost]]) => vec![vec![self.decide_one(request, *cost)]],
             ([request], [costs]) => vec![self.decide_alone(request, costs)],
             (requests, costs) => self.decide_jointly(requests, costs),
         }
@@ -58,6 +53,15 @@ impl MemoryStore {
             }
         }
         Some(replies)
+    }
+
+    /// Decides for one caller of one limiter.
+    fn decide_one(&self, request: &Request<'_>, cost: u32) -> Reply {
+        self.replied(request, |used, config, now| {
+            let acquire = |permits| used.acquire(&config, permits, now);
+            let reply = Reply::decided(cost, config, now, acquire);
+            (reply, reply.outcome == Outcome::Granted)
+        })
     }
 
     /// Decides for several callers of one limiter.
