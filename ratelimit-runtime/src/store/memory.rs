@@ -237,6 +237,11 @@ impl MemoryStore {
         self.change(keys, |state, _| *state = State::default());
     }
 
+    /// Ends leases, so that no call [counts](Slot::take) here without reconciling first.
+    pub(crate) fn withdraw(&self, keys: &StateKeys) {
+        self.change(keys, |state, _| state.withdraw());
+    }
+
     /// Keeps what this configuration counts for as long as it does, and [ends leases](Self::withdraw).
     pub(crate) fn keep_for(&self, keys: &StateKeys, config: &Config) {
         self.change(keys, |state, now| {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use ratelimit_spec::Mode;
 
-use super::MemoryStore;
-use crate::store::{Config, StateKeys};
+use crate::store::Config;
 
 /// A lease to count a limiter without reconciling again, until it expires.
 #[derive(Clone, Debug)]
@@ -75,13 +74,6 @@ impl Terms {
 pub(crate) enum Whose {
     Rule(u64),
     Family(u32),
-}
-
-impl MemoryStore {
-    /// Ends leases, so that no call [counts](super::Slot::take) here without reconciling first.
-    pub(crate) fn withdraw(&self, keys: &StateKeys) {
-        self.change(keys, |state, _| state.withdraw());
-    }
 }
 
 impl Whose {
