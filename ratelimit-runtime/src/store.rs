@@ -326,9 +326,14 @@ impl Reply {
     /// `wait_ms`.
     fn blocked_for(self, block_ms: u64, wait_ms: u64) -> Self {
         let ms = block_ms.max(wait_ms);
-        let reset_after_ms = self.reset_after_ms.max(ms);
-        let blocked = Self { outcome: Outcome::Blocked, remaining: 0, reset_after_ms, ..self };
-        Self { retry_after_ms: ms, more_after_ms: ms, ..blocked }
+        Self {
+            outcome: Outcome::Blocked,
+            remaining: 0,
+            retry_after_ms: ms,
+            reset_after_ms: self.reset_after_ms.max(ms),
+            more_after_ms: ms,
+            ..self
+        }
     }
 }
 

@@ -356,17 +356,17 @@ impl Store for MemoryStore {
     async fn expire(&self, keys: &StateKeys, expiry: Expiry) -> Result<bool, StoreError> {
         Ok(self.change(keys, |state, now| {
             let Some(stored) = &mut state.stored else { return false };
-            let (before, mut changed) = (state.expires_ms, true);
-            match expiry {
-                Expiry::At(ms) => state.expires_ms = now.saturating_add(ms),
-                Expiry::Cleared => (state.expires_ms, changed) = (NEVER, before != NEVER),
+            let before = state.expires_ms;
+            state.expires_ms = match expiry {
+                Expiry::At(ms) => now.saturating_add(ms),
+                Expiry::Cleared => NEVER,
                 Expiry::Idle(ms) => {
                     stored.set_keep_alive(ms);
-                    state.expires_ms = if ms > 0 { now.saturating_add(ms) } else { NEVER };
+                    if ms > 0 { now.saturating_add(ms) } else { NEVER }
                 }
-            }
+            };
             state.withdraw();
-            changed
+            expiry != Expiry::Cleared || before != NEVER
         }))
     }
 

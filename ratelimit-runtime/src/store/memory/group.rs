@@ -39,7 +39,9 @@ impl MemoryStore {
     fn decide_if_blocked(&self, group: &Group<'_>) -> Option<Vec<Vec<Reply>>> {
         let blocked: Vec<_> =
             group.requests.iter().map(|request| self.blocked_for(request)).collect();
-        blocked.iter().find(|blocked| blocked.is_some())?;
+        if blocked.iter().all(Option::is_none) {
+            return None;
+        }
         let all = vec![u32::MAX; group.callers()];
         let rows = group.costs.iter().zip(&blocked);
         let costs: Vec<&[u32]> =

@@ -37,7 +37,9 @@ impl MemoryStore {
         });
         match reserved {
             Ok((mut each, outcome)) => {
-                each.iter_mut().take(1).for_each(|first| first.reply = first.reply.after(outcome));
+                if let Some(first) = each.first_mut() {
+                    first.reply = first.reply.after(outcome);
+                }
                 each
             }
             Err(UnknownAt(now)) => {
