@@ -111,7 +111,8 @@ impl Gates {
 
     /// Closes the gate of these keys. Returns false if it was closed already.
     pub(super) fn close(&self, keys: &StateKeys, error: StoreError) -> bool {
-        let node = self.node(keys, &error);
+        // An error of the whole cluster concerns no single node.
+        let node = if concerns_cluster(&error) { None } else { self.node_of(keys) };
         let mut gate = self.gate(keys);
         if self.is_ended() {
             return false;
@@ -203,11 +204,6 @@ impl Gates {
         let mut gate = self.gate(keys);
         gate.delay = (gate.delay * 2).clamp(FIRST_PROBE_AFTER, LAST_PROBE_AFTER);
         gate.delay
-    }
-
-    /// Returns the node that an error concerns, or `None` if it concerns the whole cluster.
-    fn node(&self, keys: &StateKeys, error: &StoreError) -> Option<Arc<Node>> {
-        if concerns_cluster(error) { None } else { self.node_of(keys) }
     }
 
     /// Returns the last known node that serves these keys.
