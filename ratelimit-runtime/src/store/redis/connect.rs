@@ -84,7 +84,11 @@ async fn open(
         return sentinel(address, master, login, certificates, closed).await;
     }
     let node = node.unwrap_or(&address.nodes[0]);
-    let redis = settings(node, closed.is_some());
+    let redis = node
+        .redis_settings()
+        .clone()
+        .set_protocol(protocol(closed))
+        .set_lib_name("ratelimit-runtime", env!("CARGO_PKG_VERSION"));
     let node = node.clone().set_redis_settings(redis).set_tcp_settings(tcp());
     let client = client(node, certificates)?;
     client.get_multiplexed_async_connection_with_config(&config(closed)).await
@@ -111,12 +115,8 @@ fn tcp() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }
 
-fn settings(node: &ConnectionInfo, resp3: bool) -> redis::RedisConnectionInfo {
-    let protocol = if resp3 { ProtocolVersion::RESP3 } else { ProtocolVersion::RESP2 };
-    node.redis_settings()
-        .clone()
-        .set_protocol(protocol)
-        .set_lib_name("ratelimit-runtime", env!("CARGO_PKG_VERSION"))
+fn protocol(closed: Option<&Arc<AtomicBool>>) -> ProtocolVersion {
+    if closed.is_some() { ProtocolVersion::RESP3 } else { ProtocolVersion::RESP2 }
 }
 
 #[cfg(feature = "tls")]
@@ -165,7 +165,7 @@ async fn sentinel(
     let mut builder = SentinelClientBuilder::new(sentinels, master, SentinelServerType::Master)?
         .set_client_to_redis_db(redis.db())
         .set_client_to_redis_tcp_settings(tcp())
-        .set_client_to_redis_protocol(settings(&address.nodes[0], closed.is_some()).protocol());
+        .set_client_to_redis_protocol(protocol(closed));
     if let Some(username) = redis.username() {
         builder = builder.set_client_to_redis_username(username);
     }
