@@ -81,7 +81,7 @@ impl MemoryStore {
             (replies.collect(), granted)
         });
         match decided {
-            Ok((replies, outcome)) => told_once(replies, outcome),
+            Ok((replies, outcome)) => report_once(replies, outcome),
             Err(UnknownAt(now)) => vec![Reply::unknown(now); costs.len()],
         }
     }
@@ -181,7 +181,7 @@ fn decide(
         InForce::Unknown => vec![Reply::unknown(now); row.len()],
         InForce::PerClient(config, outcome) => {
             let silent = Reply::decided(1, *config, now, |_| Verdict::default());
-            told_once(vec![silent; row.len()], *outcome)
+            report_once(vec![silent; row.len()], *outcome)
         }
         InForce::Counted(config, outcome) => {
             let verdicts = decided.next().into_iter().flatten().zip(&granted).zip(*row);
@@ -189,13 +189,14 @@ fn decide(
                 let own = Reply::decided(*cost, *config, now, |_| *verdict);
                 Reply { outcome: own.outcome.jointly(*granted, admit), ..own }
             };
-            told_once(verdicts.map(reply).collect(), *outcome)
+            report_once(verdicts.map(reply).collect(), *outcome)
         }
     });
     replies.collect()
 }
 
-fn told_once(mut replies: Vec<Reply>, outcome: Reconciliation) -> Vec<Reply> {
+/// Adds the outcome of reconciliation to the first reply.
+fn report_once(mut replies: Vec<Reply>, outcome: Reconciliation) -> Vec<Reply> {
     if let Some(first) = replies.first_mut() {
         *first = first.after(outcome);
     }

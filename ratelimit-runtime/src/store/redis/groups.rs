@@ -7,7 +7,7 @@ use super::{
     call::Call,
     fault::{failed, refuses_keys},
     line::Live,
-    reply::{Told, read_replies, time_in, unknown_reply},
+    reply::{LimiterReply, read_replies, time_in, unknown_reply},
     script::{DECIDE, add_request},
     windows::{MOST_ATTEMPTS, Missing, Windows, missing, unsteady},
 };
@@ -161,15 +161,15 @@ fn read_group(values: &[Value], group: &Group<'_>) -> Result<Answer, StoreError>
     if let Some(error) = failed(&values[0]) {
         return Err(error);
     }
-    let limiters = values.iter().zip(group.requests).zip(group.costs);
     if let [value] = values {
         let replies = read_replies(value, group.costs[0], true, &group.requests[0].config)?;
         return Ok(Answer::Replies(vec![replies]));
     }
-    let told: Result<Vec<_>, _> = limiters
-        .map(|((value, request), costs)| Told::read(value, costs, &request.config))
+    let limiters = values.iter().zip(group.requests).zip(group.costs);
+    let read: Result<Vec<_>, _> = limiters
+        .map(|((value, request), costs)| LimiterReply::read(value, costs, &request.config))
         .collect();
-    Ok(Answer::Replies(decide(told?, group.costs)))
+    Ok(Answer::Replies(decide(read?, group.costs)))
 }
 
 /// Writes the costs as runs of equal ones.
@@ -200,12 +200,12 @@ fn write_costs(costs: &[u32], rows: &[&[u32]], joined: bool) -> String {
 }
 
 /// Decides what each caller is granted of the free permits of each limiter.
-fn decide(mut limiters: Vec<Told>, costs: &[&[u32]]) -> Vec<Vec<Reply>> {
-    let admit = limiters.iter().all(Told::is_counted);
+fn decide(mut limiters: Vec<LimiterReply>, costs: &[&[u32]]) -> Vec<Vec<Reply>> {
+    let admit = limiters.iter().all(LimiterReply::is_counted);
     let callers = costs.first().map_or(0, |row| row.len());
     let mut replies = vec![Vec::with_capacity(callers); limiters.len()];
     for caller in 0..callers {
-        let answer = |(limiter, row): (&mut Told, &&[u32])| limiter.answer(row[caller]);
+        let answer = |(limiter, row): (&mut LimiterReply, &&[u32])| limiter.answer(row[caller]);
         let mut answers: Vec<_> = limiters.iter_mut().zip(costs).map(answer).collect();
         let granted = answers.iter().all(|reply| reply.outcome == Outcome::Granted);
         for ((reply, limiter), row) in answers.iter_mut().zip(&mut limiters).zip(costs) {

@@ -21,7 +21,7 @@ pub(super) fn read_replies(
     take: bool,
     own: &Config,
 ) -> Result<Vec<Reply>, StoreError> {
-    let mut limiter = Told::read(value, costs, own)?;
+    let mut limiter = LimiterReply::read(value, costs, own)?;
     let replies = costs.iter().map(|cost| {
         let mut reply = limiter.answer(*cost);
         if take && reply.outcome == Outcome::Granted {
@@ -67,7 +67,7 @@ pub(super) fn unknown_reply(value: &Value) -> StoreError {
 }
 
 /// A script's reply for one limiter.
-pub(super) struct Told {
+pub(super) struct LimiterReply {
     /// What all requests share; `remaining` is what is free.
     common: Reply,
     waits: Waits,
@@ -102,7 +102,7 @@ impl Waits {
     }
 }
 
-impl Told {
+impl LimiterReply {
     pub(super) fn read(value: &Value, costs: &[u32], own: &Config) -> Result<Self, StoreError> {
         let unknown = || unknown_reply(value);
         let asked = |common: &Reply| if is_counted(common) { costs } else { &[] };
