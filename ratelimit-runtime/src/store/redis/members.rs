@@ -10,6 +10,9 @@ use crate::{
     store::{Counts, Heartbeat, Member, MemberId, StateKeys},
 };
 
+/// The shortest deadline of a heartbeat, and of reading the members.
+const LEAST: Duration = Duration::from_secs(2);
+
 impl RedisStore {
     /// Sends a heartbeat and returns the processes that were alive before it. One without a reply, or without a
     /// connection if no call has one, closes the gate as a call does, so that a process without calls notices the
@@ -147,6 +150,3 @@ impl<F: Fn(&Live, bool) -> Cmd> Call for About<'_, F> {
         (self.command)(live, by_name)
     }
 }
-
-/// The shortest deadline of a heartbeat.
-const LEAST: Duration = Duration::from_secs(2);
