@@ -1,8 +1,8 @@
 //! What is promised of every rule.
 
 use ratelimit_runtime::__private::store::{
-    Algorithm, Assertion, Expiry, KeepState, Mode, OnDrift, Outcome, Reconciled, StateKeys, Store,
-    WriteWhen,
+    Algorithm, Assertion, Expiry, KeepState, Mode, OnDrift, Outcome, Penalty, Reconciled,
+    StateKeys, Store, WriteWhen,
 };
 use std::time::Duration;
 use tests::decide::Decide;
@@ -300,6 +300,11 @@ async fn expires_and_is_deleted<S: Store>(limiter: &Process<'_, S>, time: &Time)
 
     limiter.acquire(2).await;
     assert!(store.delete(keys).await.expect(answers), "there is something to delete");
+    assert!(!store.delete(keys).await.expect(answers), "once");
+    let block = Duration::from_secs(60);
+    let penalty = Penalty { after: 1, block, up_to: block };
+    store.penalize(keys, &penalty, LONG_MS).await.expect(answers);
+    assert!(store.delete(keys).await.expect(answers), "there is a penalty to delete");
     assert!(!store.delete(keys).await.expect(answers), "once");
     assert_eq!(limiter.acquire(2).await.outcome, Outcome::Granted, "with what was used");
 }

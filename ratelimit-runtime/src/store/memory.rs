@@ -349,8 +349,9 @@ impl Store for MemoryStore {
     }
 
     async fn delete(&self, keys: &StateKeys) -> Result<bool, StoreError> {
-        self.penalties.forget(keys);
-        Ok(self.change(keys, |state, _| std::mem::take(state).stored.is_some()))
+        let had_penalty = self.penalties.forget(keys);
+        let was_stored = self.change(keys, |state, _| std::mem::take(state).stored.is_some());
+        Ok(was_stored || had_penalty)
     }
 
     async fn expire(&self, keys: &StateKeys, expiry: Expiry) -> Result<bool, StoreError> {
