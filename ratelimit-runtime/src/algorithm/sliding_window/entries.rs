@@ -383,6 +383,7 @@ mod tests {
         assert!(at > u64::from(u32::MAX) + 2_000, "until {at}");
     }
 
+    #[cfg(target_pointer_width = "64")]
     #[test]
     fn a_log_takes_as_much_memory_as_documented() {
         // In `docs/architecture.md`.
