@@ -3,12 +3,8 @@
 
 use super::{
     Config, State, Verdict,
-    fixed_window::Count,
-    meter::Meter,
+    meter::{Meter, Owing},
     open::{Form, Open, Sheet},
-    sliding_window::OpenLog,
-    token_bucket::Level,
-    warm_up::Heat,
 };
 
 /// A cost that is known only afterwards.
@@ -39,36 +35,6 @@ pub struct Charged {
     pub debt: u64,
     /// Permits above the greatest debt, which are written off.
     pub excess: u64,
-}
-
-/// A meter that can have debt.
-pub(super) trait Owing: Meter {
-    /// The debt, in permits.
-    fn debt(&self) -> u64;
-
-    /// The permits that can be taken without adding debt.
-    fn room(&self) -> u64;
-
-    /// Adds permits that are not free to the debt.
-    fn owe(&mut self, permits: u64);
-
-    /// The maximum debt that can be added, regardless of `max_debt`.
-    fn most(&self) -> u64 {
-        u64::MAX
-    }
-
-    /// Takes the free permits and adds the rest to the debt, up to `max_debt` in total.
-    fn charge(&mut self, permits: u64, max_debt: u64) -> Charged {
-        let (debt, taken) = (self.debt(), permits.min(self.room()));
-        if taken > 0 {
-            self.take(taken);
-        }
-        let owed = (permits - taken).min(max_debt.saturating_sub(debt)).min(self.most());
-        if owed > 0 {
-            self.owe(owed);
-        }
-        Charged { taken, debt: debt.saturating_add(owed), excess: permits - taken - owed }
-    }
 }
 
 impl State {
@@ -109,7 +75,7 @@ impl State {
 impl Open<'_> {
     fn charge(&mut self, permits: u64, max_debt: u64) -> Charged {
         match &mut self.0 {
-            Form::Log(log) => log.charge(permits, max_debt),
+            Form::Log(log) => charge(log, permits, max_debt),
             Form::Bucket(sheet, _) => sheet.charge(permits, max_debt),
             Form::Warm(sheet, _) => sheet.charge(permits, max_debt),
             Form::Window(sheet, _) => sheet.charge(permits, max_debt),
@@ -120,56 +86,24 @@ impl Open<'_> {
 
 impl<M: Owing> Sheet<M> {
     fn charge(&mut self, permits: u64, max_debt: u64) -> Charged {
-        let charged = self.meter.charge(permits, max_debt);
+        let charged = charge(&mut self.meter, permits, max_debt);
         self.changed |= charged.excess < permits;
         charged
     }
 }
 
-/// For meters that store debt separately from the permits in use.
-macro_rules! owing_beside {
-    ($($meter:ty),*) => {$(
-        impl Owing for $meter {
-            fn debt(&self) -> u64 {
-                self.owed()
-            }
-
-            fn room(&self) -> u64 {
-                self.free()
-            }
-
-            fn owe(&mut self, permits: u64) {
-                self.add_debt(permits);
-            }
-        }
-    )*};
+/// Takes the free permits and adds the rest to the debt, up to `max_debt` in total.
+fn charge(meter: &mut impl Owing, permits: u64, max_debt: u64) -> Charged {
+    let (debt, taken) = (meter.debt(), permits.min(meter.room()));
+    if taken > 0 {
+        meter.take(taken);
+    }
+    let owed = (permits - taken).min(max_debt.saturating_sub(debt)).min(meter.most_owed());
+    if owed > 0 {
+        meter.owe(owed);
+    }
+    Charged { taken, debt: debt.saturating_add(owed), excess: permits - taken - owed }
 }
-
-/// For buckets, whose debt is the backlog beyond their capacity.
-macro_rules! owing_backlog {
-    ($($meter:ty),*) => {$(
-        impl Owing for $meter {
-            fn debt(&self) -> u64 {
-                self.beyond()
-            }
-
-            fn room(&self) -> u64 {
-                Self::room(self)
-            }
-
-            fn owe(&mut self, permits: u64) {
-                self.take(permits);
-            }
-
-            fn most(&self) -> u64 {
-                self.most_ahead()
-            }
-        }
-    )*};
-}
-
-owing_beside!(OpenLog<'_>, Count);
-owing_backlog!(Level, Heat);
 
 #[cfg(test)]
 mod tests {

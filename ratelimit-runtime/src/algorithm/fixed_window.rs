@@ -5,7 +5,7 @@ use ratelimit_spec::Calendar;
 
 use super::{
     Config,
-    meter::{Left, Meter},
+    meter::{Left, Meter, Owing},
 };
 
 /// The permits taken in one window.
@@ -159,14 +159,6 @@ impl Count {
         self.paid > 0
     }
 
-    pub(super) fn owed(&self) -> u64 {
-        self.window.debt
-    }
-
-    pub(super) fn add_debt(&mut self, permits: u64) {
-        self.window.debt = self.window.debt.saturating_add(permits);
-    }
-
     /// The state to store. A window without permits in use stores no start.
     pub(super) fn window(&self) -> Window {
         let start = if self.window.used > 0 { self.window.start } else { 0 };
@@ -225,6 +217,16 @@ impl Meter for Count {
 
     fn ahead(&self) -> u64 {
         self.ahead
+    }
+}
+
+impl Owing for Count {
+    fn debt(&self) -> u64 {
+        self.window.debt
+    }
+
+    fn owe(&mut self, permits: u64) {
+        self.window.debt = self.window.debt.saturating_add(permits);
     }
 }
 

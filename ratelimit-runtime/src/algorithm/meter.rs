@@ -1,6 +1,6 @@
 //! The interface of algorithms at one instant: how many permits are used, but not by which caller or when.
 
-use super::Verdict;
+use super::{Ticket, Verdict};
 
 /// What is left after permits were spent.
 #[derive(Clone, Copy, Debug)]
@@ -109,4 +109,29 @@ pub(super) trait Meter {
             ..Verdict::default()
         }
     }
+}
+
+/// A meter that can have debt.
+pub(super) trait Owing: Meter {
+    /// The debt, in permits.
+    fn debt(&self) -> u64;
+
+    /// The permits that can be taken without adding debt.
+    fn room(&self) -> u64 {
+        self.free()
+    }
+
+    /// Adds permits that are not free to the debt.
+    fn owe(&mut self, permits: u64);
+
+    /// The number of permits by which the debt can grow, regardless of `max_debt`.
+    fn most_owed(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// A meter that knows when a number of permits will be free.
+pub(super) trait Reserving: Meter {
+    /// Records a reservation of permits, which were just taken, that begins after `wait` milliseconds.
+    fn promise(&mut self, permits: u64, wait: u64, now: u64) -> Ticket;
 }

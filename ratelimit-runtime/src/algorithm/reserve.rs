@@ -1,9 +1,6 @@
 //! Permits that are taken in advance: a bucket knows exactly when it will have them.
 
-use super::{
-    Config, State, Ticket, Verdict, meter::Meter, ticket::MOST_AHEAD, token_bucket::Level,
-    warm_up::Heat,
-};
+use super::{Config, State, Ticket, Verdict, meter::Reserving, ticket::MOST_AHEAD};
 
 /// The verdict of an algorithm on a request that may be granted later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,24 +52,6 @@ impl State {
 impl Booking {
     fn has_changed(&self) -> bool {
         self.verdict.granted || self.verdict.ahead > 0
-    }
-}
-
-/// A meter that knows when a number of permits will be free.
-trait Reserving: Meter {
-    /// Records a reservation of permits, which were just taken, that begins after `wait` milliseconds.
-    fn promise(&mut self, permits: u64, wait: u64, now: u64) -> Ticket;
-}
-
-impl Reserving for Level {
-    fn promise(&mut self, permits: u64, wait: u64, now: u64) -> Ticket {
-        self.promise(permits, wait, now)
-    }
-}
-
-impl Reserving for Heat {
-    fn promise(&mut self, _: u64, wait: u64, now: u64) -> Ticket {
-        self.promise(wait, now)
     }
 }
 

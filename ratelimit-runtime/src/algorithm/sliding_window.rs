@@ -10,7 +10,7 @@ mod entries;
 use self::entries::{Entries, Entry, Older};
 use super::{
     Config, Verdict,
-    meter::{Left, Meter},
+    meter::{Left, Meter, Owing},
 };
 
 /// The number of entries beyond which grants share time buckets. With 51 buckets a log stays below
@@ -363,16 +363,6 @@ pub(super) struct OpenLog<'a> {
     entry: Option<u64>,
 }
 
-impl OpenLog<'_> {
-    pub(super) fn owed(&self) -> u64 {
-        self.log.debt()
-    }
-
-    pub(super) fn add_debt(&mut self, permits: u64) {
-        self.log.owe(permits);
-    }
-}
-
 impl Meter for OpenLog<'_> {
     fn capacity(&self) -> u64 {
         self.rate
@@ -407,6 +397,16 @@ impl Meter for OpenLog<'_> {
 
     fn ahead(&self) -> u64 {
         self.ahead
+    }
+}
+
+impl Owing for OpenLog<'_> {
+    fn debt(&self) -> u64 {
+        self.log.debt()
+    }
+
+    fn owe(&mut self, permits: u64) {
+        self.log.owe(permits);
     }
 }
 

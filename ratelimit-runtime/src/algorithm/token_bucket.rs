@@ -8,7 +8,7 @@
 use super::{
     Config, Grant, Ticket,
     grant::Backlog,
-    meter::{Left, Meter},
+    meter::{Left, Meter, Owing, Reserving},
     moves::Moves,
     ticket::{MOST_AHEAD, Promised},
 };
@@ -227,40 +227,9 @@ impl Level {
         back
     }
 
-    /// Records a reservation of permits, which were just taken, that begins after `wait` milliseconds.
-    pub(super) fn promise(&mut self, permits: u64, wait: u64, now: u64) -> Ticket {
-        let (empty_at_ms, ticks) = self.empties(now);
-        let before_ms = if self.lead > 0 { now.saturating_add(self.lead) } else { 0 };
-        if !self.spaced && wait > 0 && (permits > 1 || self.moves.is_some()) {
-            let (ticks, now) = (self.ticks(permits), now.saturating_add(self.ahead));
-            let before = self.backlog.saturating_sub(ticks);
-            let in_order = self.lead == before.saturating_sub(self.most()).div_ceil(self.rate);
-            let room = if in_order { 0 } else { self.holds().saturating_sub(before) };
-            let moves = self.moves.get_or_insert_default();
-            moves.reserve(ticks, room.min(ticks), self.lead, now);
-        }
-        self.lead = self.lead.max(wait);
-        Ticket { empty_at_ms, ticks, before_ms }
-    }
-
-    /// The permits that can be taken without adding debt.
-    pub(super) fn room(&self) -> u64 {
-        self.holds().saturating_sub(self.backlog) / self.per.max(1)
-    }
-
-    /// The permits taken beyond what the bucket holds.
-    pub(super) fn beyond(&self) -> u64 {
-        self.backlog.saturating_sub(self.holds()).div_ceil(self.per.max(1))
-    }
-
     /// The ticks that can be taken without debt when the last reservation begins.
     fn holds(&self) -> u64 {
         self.most().saturating_add(self.lead.saturating_mul(self.rate))
-    }
-
-    /// The number of permits by which the backlog can grow.
-    pub(super) fn most_ahead(&self) -> u64 {
-        self.most_in_all().saturating_sub(self.backlog) / self.per.max(1)
     }
 
     fn most_in_all(&self) -> u64 {
@@ -312,6 +281,42 @@ impl Meter for Level {
 
     fn moved(&self) -> u64 {
         self.moves.as_ref().map_or(0, |moves| moves.total())
+    }
+}
+
+/// The debt is the backlog beyond what the bucket holds.
+impl Owing for Level {
+    fn debt(&self) -> u64 {
+        self.backlog.saturating_sub(self.holds()).div_ceil(self.per.max(1))
+    }
+
+    fn room(&self) -> u64 {
+        self.holds().saturating_sub(self.backlog) / self.per.max(1)
+    }
+
+    fn owe(&mut self, permits: u64) {
+        self.take(permits);
+    }
+
+    fn most_owed(&self) -> u64 {
+        self.most_in_all().saturating_sub(self.backlog) / self.per.max(1)
+    }
+}
+
+impl Reserving for Level {
+    fn promise(&mut self, permits: u64, wait: u64, now: u64) -> Ticket {
+        let (empty_at_ms, ticks) = self.empties(now);
+        let before_ms = if self.lead > 0 { now.saturating_add(self.lead) } else { 0 };
+        if !self.spaced && wait > 0 && (permits > 1 || self.moves.is_some()) {
+            let (ticks, now) = (self.ticks(permits), now.saturating_add(self.ahead));
+            let before = self.backlog.saturating_sub(ticks);
+            let in_order = self.lead == before.saturating_sub(self.most()).div_ceil(self.rate);
+            let room = if in_order { 0 } else { self.holds().saturating_sub(before) };
+            let moves = self.moves.get_or_insert_default();
+            moves.reserve(ticks, room.min(ticks), self.lead, now);
+        }
+        self.lead = self.lead.max(wait);
+        Ticket { empty_at_ms, ticks, before_ms }
     }
 }
 

@@ -8,7 +8,7 @@
 use super::{
     Config, Grant, Ticket,
     grant::Backlog,
-    meter::Meter,
+    meter::{Meter, Owing, Reserving},
     ticket::{MOST_AHEAD, Promised},
 };
 
@@ -161,32 +161,9 @@ impl Heat {
         held.div_ceil(backlog.per)
     }
 
-    /// Records a reservation, which was just taken, that begins after `wait` milliseconds.
-    pub(super) fn promise(&mut self, wait: u64, now: u64) -> Ticket {
-        let Warm { free_at, ticks, last, .. } = self.warm(now);
-        self.lead = self.lead.max(wait);
-        Ticket { empty_at_ms: free_at, ticks, before_ms: last }
-    }
-
-    /// The permits that can be taken without adding debt.
-    pub(super) fn room(&self) -> u64 {
-        self.holds().saturating_sub(self.pending) / self.per.max(1)
-    }
-
-    /// The permits taken beyond what the bucket holds.
-    pub(super) fn beyond(&self) -> u64 {
-        self.pending.saturating_sub(self.holds()).div_ceil(self.per.max(1))
-    }
-
     /// The ticks that can be taken without debt when the last reservation begins.
     fn holds(&self) -> u64 {
         self.rate.saturating_mul(self.per).saturating_add(self.lead.saturating_mul(self.rate))
-    }
-
-    /// The number of permits by which the backlog can grow.
-    pub(super) fn most_ahead(&self) -> u64 {
-        let most = self.rate.saturating_mul(self.per).saturating_add(MOST_AHEAD);
-        most.saturating_sub(self.pending) / self.per.max(1)
     }
 
     fn most(&self) -> u64 {
@@ -232,6 +209,34 @@ impl Meter for Heat {
 
     fn ahead(&self) -> u64 {
         self.ahead
+    }
+}
+
+/// The debt is what is pending beyond what the bucket holds.
+impl Owing for Heat {
+    fn debt(&self) -> u64 {
+        self.pending.saturating_sub(self.holds()).div_ceil(self.per.max(1))
+    }
+
+    fn room(&self) -> u64 {
+        self.holds().saturating_sub(self.pending) / self.per.max(1)
+    }
+
+    fn owe(&mut self, permits: u64) {
+        self.take(permits);
+    }
+
+    fn most_owed(&self) -> u64 {
+        let most = self.rate.saturating_mul(self.per).saturating_add(MOST_AHEAD);
+        most.saturating_sub(self.pending) / self.per.max(1)
+    }
+}
+
+impl Reserving for Heat {
+    fn promise(&mut self, _: u64, wait: u64, now: u64) -> Ticket {
+        let Warm { free_at, ticks, last, .. } = self.warm(now);
+        self.lead = self.lead.max(wait);
+        Ticket { empty_at_ms: free_at, ticks, before_ms: last }
     }
 }
 
