@@ -44,9 +44,7 @@ impl Grant {
         let before_ms = if wait_ms > 0 { ticket.before_ms } else { AT_ONCE };
         Self { permits, ends_ms, moved: 0, before_ms, config }
     }
-}
 
-impl Grant {
     /// The milliseconds until the last reservation made before it begins.
     pub(super) fn leads(&self, now: u64) -> u64 {
         self.before_ms.saturating_sub(now)

@@ -110,16 +110,16 @@ impl Log {
     }
 
     /// Returns the verdict of [`acquire`](Self::acquire) without taking anything, after a request for what is `asked`.
-    pub(super) fn peek(&self, config: &Config, permits: u64, asked: u64, now: u64) -> Verdict {
-        let (mut copy, Config { rate, per_ms: per, .. }) = (self.clone(), *config);
-        copy.update(rate, per, std::iter::once(asked), now);
-        let free = rate.saturating_sub(copy.used).saturating_sub(copy.debt());
+    pub(super) fn peek(mut self, config: &Config, permits: u64, asked: u64, now: u64) -> Verdict {
+        let Config { rate, per_ms: per, .. } = *config;
+        self.update(rate, per, std::iter::once(asked), now);
+        let free = rate.saturating_sub(self.used).saturating_sub(self.debt());
         Verdict {
             granted: permits <= free,
             remaining: if permits > rate { rate } else { free },
-            retry_after: copy.retry_after(rate, per, permits, now),
-            reset_after: copy.full_after(per, now).saturating_add(copy.owed_for(rate, per)),
-            more_after: copy.retry_after(rate, per, free.saturating_add(1), now),
+            retry_after: self.retry_after(rate, per, permits, now),
+            reset_after: self.full_after(per, now).saturating_add(self.owed_for(rate, per)),
+            more_after: self.retry_after(rate, per, free.saturating_add(1), now),
             ..Verdict::default()
         }
     }

@@ -67,9 +67,7 @@ impl State {
             Rule::WarmingBucket { .. } => self.heat(config, now).look(permits),
             Rule::TokenBucket { .. } | Rule::LeakyBucket => self.level(config, now).look(permits),
             Rule::FixedWindow { .. } => self.count(config, now).look(permits),
-            Rule::SlidingWindow => {
-                self.clone().take_log(config, now).peek(config, permits, asked, now)
-            }
+            Rule::SlidingWindow => self.log(config, now).peek(config, permits, asked, now),
         }
     }
 
@@ -204,25 +202,24 @@ impl State {
         }
     }
 
+    fn log(&self, config: &Config, now: u64) -> Log {
+        match self {
+            Self::Log(log) => log.clone(),
+            _ => {
+                let used = self.carried(config, now).permits;
+                Log::taken(used, config.rate, config.per_ms, now)
+            }
+        }
+    }
+
     /// Returns the log, converted from any other state.
     pub(super) fn as_log(&mut self, config: &Config, now: u64) -> &mut Log {
         if !matches!(self, Self::Log(_)) {
-            *self = Self::Log(self.take_log(config, now));
+            *self = Self::Log(self.log(config, now));
         }
         match self {
             Self::Log(log) => log,
             _ => unreachable!("it was made one"),
-        }
-    }
-
-    /// Leaves an empty state in its place.
-    fn take_log(&mut self, config: &Config, now: u64) -> Log {
-        match std::mem::take(self) {
-            Self::Log(log) => log,
-            other => {
-                let used = other.carried(config, now).permits;
-                Log::taken(used, config.rate, config.per_ms, now)
-            }
         }
     }
 
