@@ -53,15 +53,9 @@ pub(crate) enum Why {
 /// The claims that rejected a call, by position.
 pub(crate) type Refusals = Vec<(usize, Why)>;
 
-/// The result of the common case.
-pub(super) enum Usual {
-    /// The permit of the call's only limit, already counted.
-    Permit(Permit),
-    Granted(Granted),
-}
-
-/// The result of all claims of a call. Most calls have one claim, which needs no list.
+/// The result of all claims of a call.
 pub(crate) enum Got<T> {
+    /// The permit of the common case, which needs no list.
     One(Permit),
     /// `None` for a claim that has no decision.
     All(Vec<Option<T>>),
@@ -174,12 +168,12 @@ impl Side {
     }
 }
 
-/// Decides the common case, a call of one limiter that Redis counts: its future needs no room for
-/// other cases and its grant needs no lists. Returns `None` in all other cases.
+/// Decides and counts the common case, a call of one limiter that Redis counts: its future needs no
+/// room for other cases and its grant needs no lists. Returns `None` in all other cases.
 pub(super) fn decide_one<'a>(
     limits: &'a Arc<Services>,
     claim: &'a Claim,
-) -> Option<impl Future<Output = Result<Usual, Refusals>> + use<'a>> {
+) -> Option<impl Future<Output = Result<Got<Granted>, Refusals>> + use<'a>> {
     let (core, rule) = (&claim.core, claim.core.rule(limits));
     let permits = usual(limits, core, &rule, claim.permits)?;
     let asking = Asking::start(limits, core, permits);
@@ -192,14 +186,15 @@ pub(super) fn decide_one<'a>(
             core.count_granted(reply);
             let answer = Answer::Reply(*reply, replies.granted_after);
             let permit = Permit::at_once(core, (answer, Source::Store), permits);
-            return Ok(Usual::Permit(permit));
+            return Ok(Got::One(permit));
         }
         let replies = replies.map(|replies| vec![(*replies).clone()]);
         let numbers = rule.numbers.as_ref().expect("they are what the store was asked by");
         let asked = Asked { position: 0, core, rule: &rule, numbers, permits };
         let result = replied(limits, &[&asked], replies);
-        let only = |mut granted: Vec<Granted>| Usual::Granted(granted.swap_remove(0));
-        unless_shadowed(limits, &[asked], result).map(only)
+        let granted = unless_shadowed(limits, &[asked], result)?;
+        core.count_admitted(limits, granted.first());
+        Ok(Got::All(granted.into_iter().map(Some).collect()))
     })
 }
 

@@ -36,7 +36,7 @@ use self::{
 };
 use super::{
     Core,
-    decide::{Got, Granted, Ready, Refusals, Usual, Why, decide, decide_one},
+    decide::{Got, Granted, Ready, Refusals, Why, decide, decide_one},
     permit::Permit,
     plan::Claim,
     queue::Queue,
@@ -194,11 +194,7 @@ async fn acquire_claims(
     };
     let refusals = match usual {
         Some(deciding) => match deciding.await {
-            Ok(Usual::Permit(permit)) => return Ok(Got::One(permit)),
-            Ok(Usual::Granted(granted)) => {
-                claims[0].core.count_admitted(limits, Some(&granted));
-                return Ok(Got::All(vec![Some(granted)]));
-            }
+            Ok(got) => return Ok(got),
             Err(refusals) => Some(refusals),
         },
         None => None,
