@@ -13,23 +13,10 @@ use super::{
     share::together,
 };
 use crate::{
-    Quota, Quotas, Rejection, StoreError,
+    Quota, RateChange, Rejection, StoreError,
     clock::expiry_ms,
     store::{Assertion, Config, Expiry, KeepState, Outcome, Request, StoredConfig, WriteWhen},
 };
-
-/// A deliberate change of a limiter's configuration.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Write {
-    pub(crate) when: WriteWhen,
-    pub(crate) state: KeepState,
-    /// The mode, if it is to change.
-    pub(crate) mode: Option<Mode>,
-    /// The keep-alive, if it is to change.
-    pub(crate) keep_alive: Option<Option<Duration>>,
-    /// The time for which no process replaces the change.
-    pub(crate) hold: Duration,
-}
 
 /// Combines the results of two limiters; the first error is returned.
 pub(super) fn both<T>(
@@ -120,33 +107,34 @@ impl Core {
     pub(crate) async fn write(
         self: &Arc<Self>,
         limits: &Services,
-        quotas: &[Quota],
-        mut write: Write,
+        change: &RateChange,
+        mut when: WriteWhen,
     ) -> Result<bool, StoreError> {
+        let quotas = &change.quotas;
         if quotas.len() > 1 && !self.rule(limits).is_joint() {
             return Err(StoreError::misconfigured(format!(
-                "`{}` has one limit; set one quota instead of {}",
+                "`{}` has one limit; set one quota instead of {quotas}",
                 self.family.key,
-                Quotas::stored(quotas.into()),
             )));
         }
         let changes = quotas.iter().map(|quota| Ok((quota, self.limiters_of(limits, quota)?)));
         // Nothing is written unless each of them has its limit.
         let changes = changes.collect::<Result<Vec<_>, StoreError>>()?;
-        if self.is_split(limits) && write.when != WriteWhen::Always {
+        if self.is_split(limits) && when != WriteWhen::Always {
             // It is stored if any shard is: the others have expired, and change along.
             let is_stored = self.is_any_stored(limits).await?;
-            if is_stored == (write.when == WriteWhen::Absent) {
+            if is_stored == (when == WriteWhen::Absent) {
                 return Ok(false);
             }
             if is_stored {
-                write.when = WriteWhen::Always;
+                when = WriteWhen::Always;
             }
         }
         let mut written = Ok(false);
         for (quota, limiters) in changes {
             for core in limiters {
-                written = both(written, core.write_here(limits, quota, write).await, bool::bitor);
+                let one = core.write_here(limits, quota, change, when).await;
+                written = both(written, one, bool::bitor);
             }
         }
         self.changed();
@@ -170,19 +158,20 @@ impl Core {
         &self,
         limits: &Services,
         quota: &Quota,
-        write: Write,
+        change: &RateChange,
+        when: WriteWhen,
     ) -> Result<bool, StoreError> {
         let mut whole = self.kept(limits).await?.with_quota(quota);
         let before = whole.mode;
-        whole.mode = write.mode.unwrap_or(before);
-        let (when, hold_ms) = (write.when, expiry_ms(write.hold));
+        whole.mode = change.mode.unwrap_or(before);
+        let hold_ms = expiry_ms(change.hold);
         if whole.keep_alive_ms > 0 {
             // An idle limiter would expire with its hold.
             whole.keep_alive_ms = whole.keep_alive_ms.max(hold_ms);
         }
         let config = self.share().map_or(whole, |share| share.of(whole));
         // Another mode counts elsewhere, so usage cannot be carried over to it.
-        let state = if whole.mode == before { write.state } else { KeepState::Reset };
+        let state = if whole.mode == before { change.state() } else { KeepState::Reset };
         if !limits.store.write(&self.keys, config, when, state, hold_ms).await? {
             return Ok(false);
         }
@@ -193,8 +182,8 @@ impl Core {
             KeepState::Reset => self.forget_used(limits),
             KeepState::Keep => limits.per_client.keep_for(&self.keys, &config),
         }
-        if let Some(idle) = write.keep_alive {
-            let idle = idle.map(|idle| idle.max(write.hold));
+        if let Some(idle) = change.keep_alive {
+            let idle = idle.map(|idle| idle.max(change.hold));
             self.expire_here(limits, Expiry::Idle(kept_ms(idle, &config))).await?;
         }
         self.changed();

@@ -4,12 +4,7 @@ use std::{ops::BitOr, sync::Arc, time::Duration};
 
 use ratelimit_spec::Wait;
 
-use super::{
-    Claim, Core, acquire,
-    admin::{Write, both},
-    services::Services,
-    taken::charge_all,
-};
+use super::{Claim, Core, acquire, admin::both, services::Services, taken::charge_all};
 use crate::{
     Decision, LimiterConfig, Permit, Quota, Quotas, RateChange, Rejection, Settlement, StoreError,
     clock::expiry_ms,
@@ -315,9 +310,7 @@ impl Limiter {
                 "`{names}` are several limiters; change the rate of each"
             )));
         }
-        let (state, mode, keep_alive) = (change.state(), change.mode, change.keep_alive);
-        let write = Write { when, state, mode, keep_alive, hold: change.hold };
-        self.core.write(&self.limits, &change.quotas, write).await
+        self.core.write(&self.limits, &change, when).await
     }
 
     /// Returns the stored configuration, or `None` if the limiter is not stored.
