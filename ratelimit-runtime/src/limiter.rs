@@ -11,7 +11,6 @@ mod lanes;
 mod local;
 mod looks;
 mod numbers;
-mod observation;
 mod outage;
 #[cfg(feature = "client")]
 mod outside;
@@ -34,7 +33,7 @@ pub(crate) use self::{
     crowd::Crowd,
     decide::{decide_by_name, spend},
     local::Local,
-    observation::Fate,
+    permit::Fate,
     plan::Claim,
     rules::Rules,
     services::{Reading, Services},

@@ -4,7 +4,7 @@ use std::{
     fmt,
     ops::Deref,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::UNIX_EPOCH,
@@ -15,7 +15,6 @@ use ratelimit_spec::RefundOn;
 
 use super::{
     Core,
-    observation::{Fate, Observation},
     taken::{Answer, Source, Taken},
 };
 use crate::{Decision, Settlement, StoreError, store::Grant};
@@ -65,6 +64,26 @@ struct Decided {
     taken: Option<Taken>,
     /// `None` if the call is not observed, or is settled.
     observation: Option<Observation>,
+}
+
+/// What the observers of a call learn of its permit: nothing while it can be settled; then the decision on a call that
+/// used what it is settled at, or `None` if it was not settled.
+pub(crate) type Fate = Arc<OnceLock<Option<Decision>>>;
+
+/// The permit's side.
+struct Observation(Fate);
+
+impl Observation {
+    /// Replaces the decision by that on a call that used what the permit is settled at.
+    fn settle(self, decision: Decision) {
+        let _ = self.0.set(Some(decision));
+    }
+}
+
+impl Drop for Observation {
+    fn drop(&mut self) {
+        let _ = self.0.set(None);
+    }
 }
 
 struct Answered {
