@@ -4,7 +4,7 @@ use std::{
     any::Any,
     ops::Range,
     sync::{
-        Arc, Mutex, OnceLock, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
@@ -207,23 +207,26 @@ impl Core {
 
     /// Marks this rule as announced if the previous one, which has the same configuration, was.
     pub(super) fn state_again(&self, rule: &Rule) {
-        let before = rule.continues.unwrap_or(rule.number);
-        let stated = (Ordering::AcqRel, Ordering::Relaxed);
-        let _ = self.stated.compare_exchange(before, rule.number, stated.0, stated.1);
+        if let Some(before) = rule.continues {
+            let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+            let _ = self.stated.compare_exchange(before, rule.number, success, failure);
+        }
+    }
+
+    fn last_reply(&self) -> MutexGuard<'_, InForce> {
+        self.in_force.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the active configuration, as far as this process knows; of shards, that of all together.
     pub(crate) fn in_force(&self) -> Option<Config> {
-        let in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = in_force.config.as_deref().copied();
-        drop(in_force);
+        let known = self.last_reply().config.as_deref().copied();
         known.or_else(|| self.in_force_of_shards())
     }
 
     /// Stores the active configuration of a reply. Returns whether it differs from the known one,
     /// and whether the reply is older than the latest known one.
     pub(super) fn hear(&self, rule: &Rule, reply: &Reply) -> (bool, bool) {
-        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_force = self.last_reply();
         let overtaken = in_force.has_overtaken(reply);
         let before = in_force.config.as_deref().copied();
         let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
@@ -252,7 +255,7 @@ impl Core {
         }
         let Reply { remaining: permits, reset_after_ms, .. } = *reply;
         let left = Left { permits, reset_after_ms, heard_ms };
-        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_force = self.last_reply();
         if in_force.at_ms <= reply.now_ms {
             match &mut in_force.left {
                 Some(known) => **known = left,
@@ -263,11 +266,11 @@ impl Core {
 
     /// Returns the permits left after the last recorded reply.
     pub(super) fn left(&self) -> Option<Left> {
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).left.as_deref().copied()
+        self.last_reply().left.as_deref().copied()
     }
 
     pub(super) fn forget_left(&self) {
-        self.in_force.lock().unwrap_or_else(PoisonError::into_inner).left = None;
+        self.last_reply().left = None;
     }
 
     /// Returns the process that announced the stored configuration, if it is gone.
@@ -277,7 +280,7 @@ impl Core {
 
     /// Forgets the active configuration: no other than the shards know it, or none is stored any more.
     pub(super) fn forget_in_force(&self) {
-        *self.in_force.lock().unwrap_or_else(PoisonError::into_inner) = InForce::default();
+        *self.last_reply() = InForce::default();
     }
 
     pub(super) fn note_gone(&self, announcer: Option<MemberId>) {
@@ -289,7 +292,7 @@ impl Core {
     /// Stores a configuration that this process wrote itself.
     pub(super) fn note(&self, config: Config) {
         let config = self.rule.load().shared(config);
-        let mut in_force = self.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut in_force = self.last_reply();
         let InForce { config: before, left, .. } = &mut *in_force;
         if let (Some(before), Some(left)) = (before, left) {
             // The permits in use are the same.
