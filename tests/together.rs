@@ -252,3 +252,14 @@ async fn a_limiter_that_has_two_handles_is_taken_from_once() {
         limits.scope(call).await;
     }
 }
+
+#[tokio::test]
+async fn a_rejection_is_counted_for_the_limiter_that_rejects() {
+    let yaml = "default: { mode: per_client }\nlimiters:\n  known: { rate: 3, per: 1m }\n";
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
+    let (known, unknown) = (limits.configured("known"), limits.configured("unknown"));
+    let rejection = known.clone().and(unknown).try_acquire(1).await.unwrap_err();
+    assert_eq!((rejection.reason(), rejection.limiter()), (Reason::NotConfigured, "unknown"));
+    assert_eq!(limits.report().limiter("known").unwrap().rejected, 0);
+    assert_eq!(free(&known).await, 3);
+}

@@ -297,9 +297,11 @@ async fn together(
     asked: &[&Asked<'_>],
 ) -> Result<Vec<Granted>, Refusals> {
     if side == Side::Process
-        && let Some(replies) = Box::pin(per_process::take(limits, asked)).await
+        && let Some(taken) = Box::pin(per_process::take(limits, asked)).await
     {
-        return outcome(asked, replies, Source::Process);
+        let refused = |(position, rejection)| vec![(position, Why::Rejected(rejection))];
+        let replies = taken.map_err(refused)?;
+        return outcome(asked, replies.into_iter().map(Ok).collect(), Source::Process);
     }
     if side == Side::Store
         && let Some(until) = recovery::until(limits, asked)

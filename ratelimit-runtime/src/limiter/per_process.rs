@@ -1,7 +1,5 @@
 //! `per_client` limiters: permits are counted in this process, and only the configuration is stored.
 
-use std::iter;
-
 use ratelimit_spec::Mode;
 
 use super::{
@@ -12,25 +10,25 @@ use super::{
 };
 use crate::{
     Reason, Rejection, clock,
-    store::{Assertion, Config, MemoryStore, Reconciled, Reply},
+    store::{Config, MemoryStore, Reconciled, Reply},
 };
 
 /// Takes permits in this process, from all limiters or from none, and refreshes their stored
-/// configurations periodically. Returns `None` if the store counts one of them again.
+/// configurations periodically. Returns `None` if the store counts one of them again, or an error
+/// with the position of a claim whose configuration is not known.
 pub(super) async fn take(
     limits: &Services,
     asked: &[&Asked<'_>],
-) -> Option<Vec<Result<Replies, Rejection>>> {
+) -> Option<Result<Vec<Replies>, (usize, Rejection)>> {
     let mut looked = true;
     for asked in asked {
         for part in asked.core.parts(asked.rule) {
             looked &= part.look_in_turn(limits).await;
-            let follows = matches!(part.request(limits).assertion, Assertion::Follow { .. });
-            if follows && part.core.in_force().is_none() {
+            if part.known().is_none() {
                 // Neither this process nor the store configures the limiter, or the store did not reply.
                 let unavailable = asked.core.rejection(Reason::StoreUnavailable);
                 let why = if looked { asked.core.unknown() } else { unavailable };
-                return Some(iter::once(Err(why)).collect());
+                return Some(Err((asked.position, why)));
             }
             if part.in_force().mode != Mode::PerClient {
                 return None;
@@ -50,7 +48,7 @@ pub(super) async fn take(
         slot.admit(lease, || core.queue.is_empty());
     }
     let counted = count(&limits.per_client, asked, counted_here).into_iter();
-    Some(counted.map(|each| Ok(Replies { degraded: !looked, ..Replies::new(each) })).collect())
+    Some(Ok(counted.map(|each| Replies { degraded: !looked, ..Replies::new(each) }).collect()))
 }
 
 /// Takes permits in a store of this process, from all limiters or from none, under their active
