@@ -317,7 +317,7 @@ impl Core {
     pub(super) fn known_of_all(&self, limits: &Services) -> Result<Vec<Config>, Rejection> {
         let first = self.known(limits)?;
         let rule = self.rule(limits);
-        let others = self.parts(&rule).into_iter().skip(1);
+        let others = self.each_part(&rule).skip(1);
         Ok(std::iter::once(first).chain(others.map(|part| part.in_force())).collect())
     }
 

@@ -43,7 +43,7 @@ impl Local {
     /// Counts all limits of a key in this process from now on, unless that has begun.
     pub(super) fn begin(&self, limits: &Arc<Services>, core: &Arc<Core>, rule: &Numbers) {
         let mut all = self.counted();
-        for (core, part) in core.members(rule).into_iter().zip(core.parts(rule)) {
+        for (core, part) in core.members(rule).into_iter().zip(core.each_part(rule)) {
             let counted = all.get(core.keys.config());
             if matches!(counted, Some(Counted::Alone(_))) {
                 continue;
@@ -58,7 +58,7 @@ impl Local {
     /// Counts all limits of a key in this process as well as in the store, until then.
     pub(super) fn keep(&self, limits: &Arc<Services>, asked: &Asked<'_>, until: Instant) {
         let mut all = self.counted();
-        for part in asked.core.parts(asked.rule) {
+        for part in asked.core.each_part(asked.rule) {
             let counted = all.get(part.core.keys.config());
             if let Some(Counted::Alone(begun)) = counted
                 && !begun.is_charged(limits)
@@ -252,7 +252,7 @@ impl Begun {
 
     fn between(&self, limits: &Services, from: &State, to: &State) -> u64 {
         let rule = self.core.rule(limits);
-        let Some(part) = self.core.parts(&rule).into_iter().next() else { return 0 };
+        let Some(part) = self.core.each_part(&rule).next() else { return 0 };
         let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
         to.used(&share, now).saturating_sub(from.used(&share, now))
     }
@@ -301,7 +301,7 @@ impl Begun {
         id: u64,
     ) -> Result<(), StoreError> {
         let rule = self.core.rule(limits);
-        let Some(part) = self.core.parts(&rule).into_iter().next() else { return Ok(()) };
+        let Some(part) = self.core.each_part(&rule).next() else { return Ok(()) };
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
         // What was granted is owed even if a charge may owe less.
         let max_debt = part.max_debt().map(|most| most.max(part.in_force().capacity()));

@@ -332,12 +332,12 @@ impl Core {
         if !rule.is_joint() {
             return Ok(vec![Arc::clone(self)]);
         }
-        let parts = self.parts(&rule);
-        let quotas: Vec<Quota> = parts.iter().map(|part| part.numbers.config.quota()).collect();
+        let configured = self.each_part(&rule).map(|part| part.numbers.config.quota());
+        let quotas: Vec<Quota> = configured.collect();
         let window = |quota: &Quota| (quota.per(), quota.rule().algorithm());
         let same = |known: &Quota| window(known) == window(quota);
         match quotas.iter().position(same) {
-            Some(n) => Ok(vec![self.limiters(limits).swap_remove(n)]),
+            Some(n) => Ok(vec![self.members(&rule).swap_remove(n)]),
             None => Err(StoreError::misconfigured(format!(
                 "`{quota}` matches no limit of `{}` ({}); use the window and algorithm of one of them",
                 self.family.key,

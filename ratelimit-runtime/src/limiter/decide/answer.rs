@@ -99,7 +99,7 @@ impl Core {
             let short = |part: &Part<'_>| {
                 permits > capacity(part.numbers.config).max(capacity(part.in_force()))
             };
-            self.parts(rule).into_iter().find(short)
+            self.each_part(rule).find(short)
         } else {
             None
         };
@@ -169,8 +169,8 @@ impl Core {
     #[cold]
     fn violated(&self, reply: &Reply) -> Arc<[Quota]> {
         let rule = self.rule.load();
-        let parts = self.parts(&rule);
-        let violated = parts.iter().enumerate().filter(|(n, _)| reply.violated & bit(*n) != 0);
+        let violated =
+            self.each_part(&rule).enumerate().filter(|(n, _)| reply.violated & bit(*n) != 0);
         violated.map(|(_, part)| part.in_force().quota()).collect()
     }
 

@@ -54,7 +54,7 @@ pub(super) fn without_store(
     let by_share = outcome(&counted, count_locally(limits, &counted), Source::Local)?;
     if error.is_in_doubt() {
         for asked in counted {
-            for part in asked.core.parts(asked.rule) {
+            for part in asked.core.each_part(asked.rule) {
                 limits.local.excuse(limits, &part, |known, share, now| {
                     known.acquire(share, asked.permits.into(), now);
                 });
