@@ -126,8 +126,8 @@ impl Core {
         }
         let (now, due) = (limits.clock.now_ms(), &self.rare().may_have_grown_ms);
         let known = due.load(Ordering::Acquire);
-        let next = (Ordering::AcqRel, Ordering::Relaxed);
-        now >= known && due.compare_exchange(known, now + EVERY_MS, next.0, next.1).is_ok()
+        let (success, failure) = (Ordering::AcqRel, Ordering::Relaxed);
+        now >= known && due.compare_exchange(known, now + EVERY_MS, success, failure).is_ok()
     }
 
     /// Returns the most permits that one request can get, as far as this process knows.

@@ -164,7 +164,7 @@ impl Core {
         if generation == ENDED {
             return None;
         }
-        let refusal = match self.counted_here(limits, (rule, generation), permits) {
+        let refusal = match self.take_here(limits, (rule, generation), permits) {
             Some((Ok(spent), source)) => {
                 self.family.count_admitted(spent.is_near_limit());
                 return Some(Ok((Answer::Spent(spent), source)));
@@ -195,7 +195,7 @@ impl Core {
 
     /// Takes permits if this process counts the limiter; returns what is left, or else the reply.
     #[inline]
-    fn counted_here(
+    fn take_here(
         &self,
         limits: &Services,
         (rule, generation): (u64, u64),
