@@ -23,10 +23,10 @@ pub struct Config {
     pub keep_alive_ms: u64,
 }
 
-/// Returns the most permits that a call near the limit leaves: a fifth of those that can be saved. Of one or none, every
-/// call leaves none.
-pub(crate) fn near_limit(saved: u64) -> Option<u64> {
-    (saved > 1).then_some(saved / 5)
+/// Returns the number of permits left below which a call is near the limit: it leaves at most a fifth of those that can
+/// be saved. 0 if at most one can be saved, because every call leaves none then.
+pub(super) fn near_below(saved: u64) -> u64 {
+    if saved > 1 { saved / 5 + 1 } else { 0 }
 }
 
 impl Config {
@@ -98,7 +98,7 @@ impl Config {
 
     /// Returns whether a call that left this many permits is near the limit.
     pub(crate) fn is_near_limit(&self, remaining: u64) -> bool {
-        near_limit(self.saved()).is_some_and(|most| remaining <= most)
+        remaining < near_below(self.saved())
     }
 
     /// How long the bucket takes to warm up, in milliseconds; 0 where it does not.

@@ -4,7 +4,7 @@ use ratelimit_spec::Rule;
 
 use super::{
     Config, State, Verdict,
-    config::near_limit,
+    config::near_below,
     meter::{Left, Meter},
     token_bucket::Level,
 };
@@ -23,8 +23,7 @@ impl State {
     ) -> Option<T> {
         let left = match (&mut *self, config.rule) {
             (Self::Log(log), Rule::SlidingWindow) => {
-                let near = near_limit(config.rate).map_or(0, |most| most.saturating_add(1));
-                let enough = if exact { u64::MAX } else { near };
+                let enough = if exact { u64::MAX } else { near_below(config.rate) };
                 log.spend(config.rate, config.per_ms, permits, now, enough)?
             }
             (Self::Bucket(bucket), Rule::TokenBucket { .. }) => {
@@ -73,15 +72,12 @@ impl Left {
     /// divided.
     #[inline]
     pub(crate) fn is_near_limit(self, config: &Config) -> bool {
-        let unit = self.unit(config);
-        near_limit(config.saved())
-            .is_some_and(|most| self.amount < most.saturating_add(1).saturating_mul(unit))
+        self.amount < near_below(config.saved()).saturating_mul(self.unit(config))
     }
 
     /// Returns how many permits calls can take that are not near the limit.
     pub(crate) fn far_from_limit(self, config: &Config) -> u64 {
-        let near = near_limit(config.saved()).map_or(0, |most| most.saturating_add(1));
-        self.permits(config).saturating_sub(near)
+        self.permits(config).saturating_sub(near_below(config.saved()))
     }
 
     /// One permit.
