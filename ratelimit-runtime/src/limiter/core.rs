@@ -223,9 +223,9 @@ impl Core {
         known.or_else(|| self.in_force_of_shards())
     }
 
-    /// Stores the active configuration of a reply. Returns whether it differs from the known one,
-    /// and whether the reply is older than the latest known one.
-    pub(super) fn hear(&self, rule: &Rule, reply: &Reply) -> (bool, bool) {
+    /// Stores the active configuration of a reply. Returns whether it differs from the known one, and
+    /// the reply is not older than the latest known one.
+    pub(super) fn hear(&self, rule: &Rule, reply: &Reply) -> bool {
         let mut in_force = self.last_reply();
         let overtaken = in_force.has_overtaken(reply);
         let before = in_force.config.as_deref().copied();
@@ -243,7 +243,7 @@ impl Core {
             self.denials.forget();
             self.forget_refused();
         }
-        (changed, overtaken)
+        changed && !overtaken
     }
 
     /// Records the permits left after a reply of a store that other processes share.

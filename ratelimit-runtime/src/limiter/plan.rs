@@ -144,7 +144,7 @@ impl<'a> Part<'a> {
     pub(super) fn observe(&self, limits: &Services, reply: &Reply) {
         let Self { core, rule, .. } = self;
         let is_first = reply.outcome != Outcome::Unknown && core.state(rule);
-        let (changed, overtaken) = core.hear(rule, reply);
+        let is_news = core.hear(rule, reply);
         if let Some(member) = rule.member {
             core.note_gone(reply.announcer.filter(|it| !limits.members.lives(*it, member)));
         }
@@ -158,19 +158,15 @@ impl<'a> Part<'a> {
         }
         let outcome = match reply.reconciled {
             // Reported once, not with every following call.
-            Some(Reconciled::Followed) if !is_first && (overtaken || !changed) => return,
+            Some(Reconciled::Followed) if !is_first && !is_news => return,
             Some(outcome) => outcome,
             None => return,
         };
         core.family.count_reconciled(outcome);
-        if matches!(outcome, Reconciled::Created | Reconciled::Unchanged) {
-            return;
-        }
-        let own = rule.numbers.as_ref().ok().map(|numbers| numbers.config);
         let old = match outcome {
+            Reconciled::Created | Reconciled::Unchanged => return,
             Reconciled::Reset | Reconciled::Carried => reply.replaced.copied(),
-            Reconciled::Followed => own,
-            Reconciled::Created | Reconciled::Unchanged => None,
+            Reconciled::Followed => rule.numbers.as_ref().ok().map(|numbers| numbers.config),
         };
         let new = reply.config;
         let modes = old.map(|old| (Mode::of(old.mode), Mode::of(new.mode)));
