@@ -68,15 +68,13 @@ impl Additional {
         before: &Members,
     ) -> Vec<Self> {
         let Ok(first) = &rule.numbers else { return Vec::new() };
-        let before = match before {
-            Members::All(additional) => additional.as_slice(),
-            Members::Itself | Members::Any(_) => &[],
-        };
         let since = current.since_of(family, name.given);
         let additional = first.effective.further().into_iter().map(|config| {
             let keys = StateKeys::new(additional_name(keys.config(), &config));
             let numbers = Ok(Numbers { config, ..first.clone() });
-            if let Some(Self { core, .. }) = before.iter().find(|known| known.core.keys == keys) {
+            if let Some(Self { core, .. }) =
+                before.additional().iter().find(|known| known.core.keys == keys)
+            {
                 let rule = Rule::after(&core.rule.load(), current, since, numbers);
                 let rule = Arc::new(rule);
                 core.adopt(&rule);
@@ -241,11 +239,13 @@ impl Rule {
             Members::Itself | Members::All(_) => None,
         }
     }
+}
 
+impl Members {
     fn additional(&self) -> &[Additional] {
-        match &self.members {
-            Members::All(additional) => additional,
-            Members::Itself | Members::Any(_) => &[],
+        match self {
+            Self::All(additional) => additional,
+            Self::Itself | Self::Any(_) => &[],
         }
     }
 }
@@ -294,7 +294,7 @@ impl Core {
     }
 
     pub(super) fn each_part<'a>(&'a self, rule: &'a Rule) -> impl Iterator<Item = Part<'a>> {
-        let additional = rule.additional().iter().map(|other| (&*other.core, &*other.rule));
+        let additional = rule.members.additional().iter().map(|other| (&*other.core, &*other.rule));
         let part = |(core, rule): (&'a Self, &'a Rule)| {
             Some(Part { core, rule, numbers: rule.numbers.as_ref().ok()? })
         };
@@ -310,7 +310,7 @@ impl Core {
         if let Some(shards) = rule.shards() {
             return shards.to_vec();
         }
-        let additional = rule.additional().iter().map(|other| Arc::clone(&other.core));
+        let additional = rule.members.additional().iter().map(|other| Arc::clone(&other.core));
         iter::once(Arc::clone(self)).chain(additional).collect()
     }
 

@@ -90,14 +90,14 @@ impl Core {
         }
         let parts = self.parts(rule);
         let mut each = Vec::with_capacity(parts.len());
-        let count = |part: &Part<'_>, config| {
-            limits.per_client.look(&part.core.keys, counted_here(config), cost)
+        let count = |part: &Part<'_>| {
+            limits.per_client.look(&part.core.keys, counted_here(part.in_force()), cost)
         };
         for part in &parts {
             // The store has yet to compare a configuration that was not announced.
             let known = part.core.in_force().is_some() && part.core.is_stated(part.rule);
             each.push(if here && known {
-                count(part, part.in_force())
+                count(part)
             } else {
                 match limits.store.peek(&part.request(limits), cost).await {
                     Ok(reply) if reply.outcome == Outcome::PerClient => {
@@ -109,7 +109,7 @@ impl Core {
                         }
                         reply
                     }
-                    Err(_) if here => count(part, part.in_force()),
+                    Err(_) if here => count(part),
                     Err(error) => return self.look_without_store(limits, rule, cost, &error),
                 }
             });
