@@ -18,12 +18,9 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    pub(super) fn now<'a, C>(limits: &Services, claims: C) -> Self
-    where
-        C: IntoIterator<Item = &'a Claim> + Clone,
-    {
+    pub(super) fn now(limits: &Services, claims: &[Claim]) -> Self {
         static ARRIVALS: AtomicU64 = AtomicU64::new(0);
-        let waits = claims.clone().into_iter().any(|claim| claim.wait != Wait::None);
+        let waits = claims.iter().any(|claim| claim.wait != Wait::None);
         let arrival = if waits { ARRIVALS.fetch_add(1, Ordering::Relaxed) } else { 0 };
         Self::known(limits, claims, arrival)
     }
@@ -46,11 +43,7 @@ impl Begun {
         Self { at, arrival, changes, generation: limits.generation() }
     }
 
-    pub(super) fn is_stale<'a>(
-        &self,
-        limits: &Services,
-        claims: impl IntoIterator<Item = &'a Claim>,
-    ) -> bool {
+    pub(super) fn is_stale(&self, limits: &Services, claims: &[Claim]) -> bool {
         self.generation != limits.generation() || self.changes != changes(claims)
     }
 }

@@ -72,9 +72,9 @@ impl Chair {
         Delay { position, at, lag, degraded }: Delay,
         begun: &Begun,
     ) -> Result<(), (usize, Rejection)> {
-        let Claim { core, wait, .. } = &self.claims[position];
+        let Claim { core, permits, wait, .. } = &self.claims[position];
         // The cost of a waiting request has been compared with the capacity.
-        let permits = u32::try_from(self.claims[position].permits).unwrap_or(u32::MAX);
+        let permits = u32::try_from(*permits).unwrap_or(u32::MAX);
         let refused = |rejection: Rejection| (position, rejection);
         let room = core.numbers(limits).map_err(refused)?.effective.set.max_waiters();
         let (now, until) = (limits.clock.now_ms(), until(*wait, self.begun.at));

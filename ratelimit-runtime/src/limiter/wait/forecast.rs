@@ -6,8 +6,7 @@ use std::sync::Arc;
 use super::Core;
 use crate::{
     algorithm::State,
-    limiter::per_process::counted_here,
-    limiter::services::Services,
+    limiter::{per_process::counted_here, services::Services},
     store::{AnyStore, Config, MemoryStore},
 };
 

@@ -14,6 +14,7 @@ use super::{due::Due, pace::Pace};
 
 /// How long an empty queue keeps its reservations, in milliseconds.
 const KEPT_MS: u64 = 100;
+
 /// A caller in the queue.
 #[derive(Debug)]
 pub(super) struct Place<S> {
