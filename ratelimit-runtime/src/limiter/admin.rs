@@ -220,7 +220,7 @@ impl Core {
         self.forget_used(limits);
         if self.in_force().is_some() {
             // If this process counts the limiter, its next call queries the store.
-            match self.numbers(limits) {
+            match &self.rule(limits).numbers {
                 Ok(own) if !own.follow => self.note(counted_here(own.config)),
                 _ => self.forget_in_force(),
             }
@@ -310,7 +310,7 @@ impl Core {
     }
 
     fn is_disabled(&self, limits: &Services) -> bool {
-        self.numbers(limits).is_ok_and(|numbers| !numbers.effective.set.enabled())
+        self.rule(limits).numbers.as_ref().is_ok_and(|numbers| !numbers.effective.set.enabled())
     }
 
     /// Returns the active configurations of all limits, as far as this process knows.
@@ -328,8 +328,9 @@ impl Core {
         let Some(StoredConfig { config: stored, .. }) = limits.store.read(&self.keys).await? else {
             return Ok(own);
         };
-        let follows = self.numbers(limits).is_ok_and(|numbers| numbers.follow);
-        if follows || self.is_stated(&self.rule(limits)) {
+        let rule = self.rule(limits);
+        let follows = rule.numbers.as_ref().is_ok_and(|numbers| numbers.follow);
+        if follows || self.is_stated(&rule) {
             return Ok(stored);
         }
         let keep_alive_ms =
@@ -349,7 +350,8 @@ impl Core {
 
     /// Returns this process's own configuration, or a placeholder that equals no real one.
     fn configured(&self, limits: &Services) -> Config {
-        self.numbers(limits).map_or(Config::new(0, 1, Mode::Overall), |numbers| numbers.config)
+        let rule = self.rule(limits);
+        rule.numbers.as_ref().map_or(Config::new(0, 1, Mode::Overall), |numbers| numbers.config)
     }
 }
 

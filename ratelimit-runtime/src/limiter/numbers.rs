@@ -115,11 +115,6 @@ impl Rule {
 }
 
 impl Core {
-    /// Returns this process's configuration, resolved again after a reload.
-    pub(crate) fn numbers(&self, limits: &Services) -> Result<Numbers, Rejection> {
-        self.rule(limits).numbers.clone().map_err(|why| self.not_configured(&why))
-    }
-
     /// Returns how long a call may wait whose attribute has this `wait`; without a configuration, it may not.
     pub(crate) fn wait(&self, limits: &Services, own: Option<Wait>) -> Wait {
         let rule = self.rule(limits);
@@ -148,7 +143,8 @@ impl Core {
 
     /// Returns the active configuration, as far as this process knows.
     pub(crate) fn known(&self, limits: &Services) -> Result<Config, Rejection> {
-        let numbers = self.numbers(limits)?;
+        let rule = self.rule(limits);
+        let numbers = rule.numbers.as_ref().map_err(|why| self.not_configured(why))?;
         match self.in_force() {
             Some(config) => Ok(config),
             None if numbers.follow => Err(self.unknown()),

@@ -75,8 +75,10 @@ impl Chair {
         let Claim { core, permits, wait, .. } = &self.claims[position];
         // The cost of a waiting request has been compared with the capacity.
         let permits = u32::try_from(*permits).unwrap_or(u32::MAX);
-        let refused = |rejection: Rejection| (position, rejection);
-        let room = core.numbers(limits).map_err(refused)?.effective.set.max_waiters();
+        let rule = core.rule(limits);
+        let numbers = rule.numbers.as_ref();
+        let numbers = numbers.map_err(|why| (position, core.not_configured(why)))?;
+        let room = numbers.effective.set.max_waiters();
         let (now, until) = (limits.clock.now_ms(), until(*wait, self.begun.at));
         let number = self.begun.arrival;
         if let Some(until) = until {
