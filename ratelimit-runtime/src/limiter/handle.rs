@@ -156,12 +156,13 @@ impl Limiter {
         }
         let claim =
             |core: &Arc<Core>| Claim { core: Arc::clone(core), permits, wait, fallible: true };
-        let (one, mut all) = ([claim(core)], Vec::new());
-        if !self.others.is_empty() {
-            all.extend(self.cores().map(claim));
-        }
-        let claims = if all.is_empty() { &one[..] } else { &all };
-        let got = acquire(limits, claims).await.map_err(|(_, rejection)| rejection)?;
+        let got = if self.others.is_empty() {
+            acquire(limits, &[claim(core)]).await
+        } else {
+            let claims: Vec<Claim> = self.cores().map(claim).collect();
+            acquire(limits, &claims).await
+        };
+        let got = got.map_err(|(_, rejection)| rejection)?;
         got.together().ok_or_else(|| core.unknown())
     }
 
