@@ -95,9 +95,8 @@ impl Core {
         let short = if permits > self.most_at_once(rule, numbers) && !numbers.follow {
             Some(itself)
         } else if rule.is_joint() {
-            let capacity = |config: Config| config.capacity();
             let short = |part: &Part<'_>| {
-                permits > capacity(part.numbers.config).max(capacity(part.in_force()))
+                permits > part.numbers.config.capacity().max(part.in_force().capacity())
             };
             self.each_part(rule).find(short)
         } else {
