@@ -41,6 +41,13 @@ pub(crate) struct Granted {
     pub(crate) overruled: Option<Rejection>,
 }
 
+impl Granted {
+    /// A call that was admitted without counting.
+    fn free(core: &Arc<Core>, decision: Decision) -> Self {
+        Self { decision, taken: Taken::nothing(core), again_ms: 0, overruled: None }
+    }
+}
+
 /// Why a claim got no permits.
 #[derive(Clone, Debug)]
 pub(crate) enum Why {

@@ -6,7 +6,7 @@ use ratelimit_spec::OnStoreError;
 
 use super::{Granted, Refusals, Why, outcome};
 use crate::{
-    Decision, Reason, Rejection, StoreError, StoreErrorKind,
+    Reason, Rejection, StoreError, StoreErrorKind,
     events::Event,
     limiter::{
         Core,
@@ -14,7 +14,7 @@ use crate::{
         plan::Asked,
         replies::Replies,
         services::Services,
-        taken::{Source, Taken},
+        taken::Source,
     },
     store::{AnyStore, Outcome},
 };
@@ -127,12 +127,5 @@ impl Core {
     pub(in crate::limiter) fn complain(&self, limits: &Services, error: StoreError) {
         let limiter = Arc::clone(&self.family.key);
         limits.events.emit(&Event::Misconfigured { limiter, error });
-    }
-}
-
-impl Granted {
-    /// A call that was admitted without counting.
-    pub(super) fn free(core: &Arc<Core>, decision: Decision) -> Self {
-        Self { decision, taken: Taken::nothing(core), again_ms: 0, overruled: None }
     }
 }
