@@ -90,13 +90,13 @@ pub(super) enum Members {
     /// The limiter itself.
     #[default]
     Itself,
-    /// The limiter itself and the limits beside the first: a call takes from all of them.
+    /// The limiter itself and the additional limits: a call takes from all of them.
     All(Vec<Additional>),
     /// Its shards: a call takes from any one of them.
     Any(Arc<[Arc<Core>]>),
 }
 
-/// A limit beside the first, and this process's configuration of it.
+/// An additional limit of a key, and this process's configuration of it.
 #[derive(Clone)]
 pub(super) struct Additional {
     pub(super) core: Arc<Core>,
@@ -278,7 +278,7 @@ impl Core {
         MemberId::of_bits(self.made()?.gone.load(Ordering::Relaxed))
     }
 
-    /// Forgets the active configuration: no other than the shards know it, or none is stored any more.
+    /// Forgets the active configuration, because only the shards know it now, or none is stored any more.
     pub(super) fn forget_in_force(&self) {
         *self.last_reply() = InForce::default();
     }

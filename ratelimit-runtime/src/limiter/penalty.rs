@@ -128,7 +128,7 @@ impl Core {
         if left > 0 && applies() { left } else { 0 }
     }
 
-    /// Records for how long the key is blocked. Callers that wait and can have no turn in time need not wait for it.
+    /// Records for how long the key is blocked. Waiting callers that cannot wait for its end are rejected.
     fn know_block(&self, limits: &Services, ms: u64) {
         if ms == 0 {
             return self.forget_block();
@@ -146,8 +146,8 @@ impl Core {
         }
     }
 
-    /// Forgets that the store knows of a rejection in this window, because it may have another length now, or the
-    /// store knows of none any more.
+    /// Forgets that the store knows of a rejection in this window, because the window may have another length now, or
+    /// the store has forgotten the rejection.
     pub(super) fn forget_refused(&self) {
         if let Some(rare) = self.made() {
             rare.refused_until_ms.store(0, Ordering::Relaxed);
@@ -170,8 +170,8 @@ impl Core {
 }
 
 impl Part<'_> {
-    /// Records whether the key is blocked, from a reply to a request for permits. What is behind the
-    /// waiting callers is not asked for, but has to wait for the end of the block too.
+    /// Records whether the key is blocked, from a reply to a request for permits. Calls behind waiting
+    /// callers send no request, but have to wait for the end of the block too.
     pub(super) fn hear_block(&self, limits: &Services, reply: &Reply) {
         if self.core.is_further || self.rule.penalty().is_none() {
             return;

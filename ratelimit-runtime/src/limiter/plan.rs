@@ -60,7 +60,7 @@ pub(super) struct Part<'a> {
 }
 
 impl Additional {
-    /// Creates the limits beside the first one of this name. Their previous state is kept.
+    /// Creates the additional limits of this name. Their previous state is kept.
     pub(super) fn of(
         (keys, family, name): (&StateKeys, &Arc<Family>, Name<'_>),
         current: &Current,
@@ -88,7 +88,7 @@ impl Additional {
     }
 }
 
-/// Returns the name of a limit beside the first: `{orders:42}:~1h`, in the cluster slot of the first. No value makes
+/// Returns the name of an additional limit: `{orders:42}:~1h`, in the cluster slot of the first. No value makes
 /// another limiter's name the same, because a `~` in a value is escaped.
 fn additional_name(name: &str, config: &Config) -> String {
     let per = format_duration(config.quota().per());
@@ -189,7 +189,7 @@ impl Rule {
         limits.rules.find(&Wanted::of(&limits.current(), (family, name), given, None)?)
     }
 
-    /// Creates the current rule of a limiter, with the limits beside the first and its shards.
+    /// Creates the current rule of a limiter, with its additional limits and its shards.
     /// Their previous state is kept.
     pub(super) fn of(
         limits: &Services,

@@ -16,7 +16,7 @@ pub(super) struct Entry {
 
 /// The entries of a log, oldest first, and its debt.
 ///
-/// The newest are in place, so that most calls access no memory beside the limiter's own, and most limiters need none.
+/// The newest are in place, so that most calls access no memory but the limiter's own, and most limiters need none.
 #[derive(Clone, Default)]
 pub(super) struct Entries {
     recent: Group,

@@ -253,8 +253,8 @@ impl Core {
         Ok(Settlement { excess: strictest.excess + beyond, ..strictest })
     }
 
-    /// Charges each shard its share of a cost, and then the others what one of them can no longer owe. If a
-    /// shard fails, its share is charged to no other.
+    /// Charges each shard its share of a cost, and then charges what a shard can no longer owe to the other shards.
+    /// The share of a shard that fails is charged to no other.
     async fn charge_shards(
         &self,
         limits: &Arc<Services>,

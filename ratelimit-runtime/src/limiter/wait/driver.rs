@@ -72,7 +72,7 @@ struct Driver {
     /// Whether this driver is the one that queries the store.
     working: bool,
     _unfinished: Unfinished,
-    /// Ends with it if it is that of an engine that has ended.
+    /// Where it runs; keeps the runtime of an engine that has ended.
     _runtime: Runtime,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! A [`Line`] handles times, costs and positions; it never sleeps and never queries a store. It
 //! returns the next action as a [`Step`], which the queue's driver carries out. Callers take no
-//! part in that: each holds a [`Seat`] that receives its answer, so a future that is never polled
+//! part in that: each has a seat that receives its answer, so a future that is never polled
 //! again delays no other caller.
 
 mod late;
@@ -371,7 +371,7 @@ impl<S, T: Part> Line<S, T> {
         let least = self.head().map(|head| if head.alone { head.permits } else { 0 });
         let fits = |slot: &Slot<T>| least.is_some_and(|permits| permits <= slot.permits);
         slots.into_iter().filter(fits).for_each(|slot| self.put(slot));
-        // What the bucket has beside them is not known.
+        // How many permits the bucket has in addition is not known.
         self.doubtful &= self.slots.is_empty();
     }
 
