@@ -54,6 +54,20 @@ async fn it_is_json_with_quotas_as_entries_of_the_limits_file() {
 }
 
 #[tokio::test]
+async fn a_program_starts_with_the_reference_of_the_limits_file() {
+    let reference = include_str!("../../ratelimit-spec/src/limits_file/reference.yaml");
+    // The store and its certificates are those of some production.
+    let production = ["store:", "tls_ca:"];
+    let lines =
+        reference.lines().filter(|line| !production.iter().any(|one| line.starts_with(one)));
+    let yaml = lines.collect::<Vec<_>>().join("\n");
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
+    let report = limits.report();
+    let export = report.limiter("export").unwrap().quotas.as_ref().unwrap().to_string();
+    assert_eq!(export, "10 per 1s and 5 per 1s, token bucket of 20 and 1000 per 1h, fixed window");
+}
+
+#[tokio::test]
 async fn it_shows_the_settings_of_the_program() {
     let shown = |limits: &Limits| {
         let settings = limits.report().settings.into_iter();
