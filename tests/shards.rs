@@ -383,6 +383,16 @@ async fn what_is_done_to_a_limiter_is_done_to_all_parts() {
 }
 
 #[tokio::test]
+async fn the_stored_configuration_is_that_of_the_whole_before_all_parts_are_used() {
+    let server = RedisServer::start();
+    let limits = on(&server.url(), &hot("shards: 4")).await;
+    for _ in 0..4 {
+        assert_eq!(granted(&limits, 1).await, 1);
+        assert_eq!(stored_rate(&limits.configured("hot")).await, 10);
+    }
+}
+
+#[tokio::test]
 async fn a_shard_that_cannot_be_written_leaves_no_other_as_it_was() {
     let server = RedisServer::start();
     let limits = on(&server.url(), &hot("shards: 4")).await;

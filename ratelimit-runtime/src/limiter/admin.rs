@@ -190,18 +190,24 @@ impl Core {
         Ok(true)
     }
 
-    /// Returns the stored configurations, one for each limit, with those of shards added up.
+    /// Returns the stored configurations, one for each limit, with those of shards added up. A shard that is not stored
+    /// while others are counts as configured: with that its next call writes it.
     pub(crate) async fn stored(
         self: &Arc<Self>,
         limits: &Services,
     ) -> Result<Vec<StoredConfig>, StoreError> {
-        let mut stored = Vec::<StoredConfig>::new();
+        let (mut stored, mut others) = (Vec::<StoredConfig>::new(), Vec::new());
         for core in self.limiters(limits) {
-            let Some(one) = limits.store.read(&core.keys).await? else { continue };
-            match stored.first_mut().filter(|_| core.share().is_some()) {
-                Some(StoredConfig { config: whole, .. }) => *whole = together(*whole, one.config),
-                None => stored.push(one),
+            let is_shard = core.share().is_some();
+            match limits.store.read(&core.keys).await? {
+                Some(one) if is_shard && !stored.is_empty() => others.push(one.config),
+                Some(one) => stored.push(one),
+                None if is_shard => others.push(core.configured(limits)),
+                None => {}
             }
+        }
+        if let Some(StoredConfig { config: whole, .. }) = stored.first_mut() {
+            *whole = others.into_iter().fold(*whole, together);
         }
         Ok(stored)
     }
