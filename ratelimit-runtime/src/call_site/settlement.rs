@@ -25,6 +25,7 @@ pub fn actual<T, P: ActualPermits>(result: &T, actual: impl FnOnce(&T) -> P) -> 
 #[diagnostic::on_unimplemented(
     message = "`actual` must return an unsigned integer, or an `Option` of one",
     label = "`{Self}` is not an unsigned integer",
+    note = "give a plain number its type, such as `if answer.is_empty() {{ 1_u64 }} else {{ 5 }}`",
     note = "convert a signed number, such as `u64::try_from(count).ok()`"
 )]
 pub trait ActualPermits {

@@ -10,4 +10,9 @@ async fn count() -> &'static str {
     ""
 }
 
+#[rate_limit(key = "lines", rate = 9, per = "1s", actual = |text| if text.is_empty() { 1 } else { 5 })]
+async fn read() -> String {
+    String::new()
+}
+
 fn main() {}
