@@ -74,12 +74,22 @@ impl Binding {
             };
             format!("expected a placeholder value; write `{name} = {value}`")
         };
-        let argument = input.parse::<Expr>().map_err(|error| {
-            // The end of the macro's input has no span of its own.
-            let at_the_end = error.to_string().starts_with("unexpected end of input");
-            let place = if at_the_end { start } else { error.span() };
-            syn::Error::new(place, expected("value"))
-        })?;
+        let value = || {
+            input.parse::<Expr>().map_err(|error| {
+                // The end of the macro's input has no span of its own.
+                let at_the_end = error.to_string().starts_with("unexpected end of input");
+                let place = if at_the_end { start } else { error.span() };
+                syn::Error::new(place, expected("value"))
+            })
+        };
+        // As in `format!`, a keyword is a name too; in an expression it would need a raw prefix.
+        let is_keyword = input.peek(Ident::peek_any) && !input.peek(Ident);
+        if is_keyword && input.peek2(Token![=]) {
+            let name = input.call(Ident::parse_any)?.to_string();
+            input.parse::<Token![=]>()?;
+            return Ok(Self { name, span: start, value: value()? });
+        }
+        let argument = value()?;
         if let Expr::Assign(ExprAssign { left, right, .. }) = &argument
             && let Some(name) = name(left)
         {

@@ -207,6 +207,23 @@ async fn a_value_of_a_placeholder_is_any_expression() {
     .await;
 }
 
+#[rate_limit(key = "keyword:{type}", rate = 1, per = "1h", wait = "none")]
+async fn declares_a_keyword(r#type: u8) -> Result<u8, Rejection> {
+    Ok(r#type)
+}
+
+#[tokio::test]
+async fn the_value_of_a_placeholder_that_is_a_keyword_is_named_without_a_raw_prefix() {
+    alone(async {
+        assert_eq!(declares_a_keyword(7).await.unwrap(), 7);
+        let r#type = 8;
+        assert_eq!(limiter!("keyword:{type}").name(), "keyword:8");
+        assert_eq!(limiter!("keyword:{type}", type = r#type + 1).name(), "keyword:9");
+        assert_eq!(limiter!("keyword:{type}", r#type = 9).name(), "keyword:9");
+    })
+    .await;
+}
+
 macro_rules! costs_double {
     ($name:ident, $cost:expr) => {
         #[rate_limit(key = "doubled", rate = 6, per = "1h", wait = "none", permits = $cost * 2)]
