@@ -4,11 +4,22 @@ mod closed;
 mod open;
 mod waiting;
 
+use std::future::Future;
+
 pub use self::{
     closed::closed,
     open::open,
     waiting::{Grant, Waits},
 };
+
+/// A peer that decides in this process.
+pub trait Decide: Send + Sync + 'static {
+    /// Returns the number of its limiters.
+    fn keys(&self) -> usize;
+
+    /// Takes one permit of this limiter; an error is anything but a decision of the limiter.
+    fn decide(&self, key: usize) -> impl Future<Output = Result<bool, ()>> + Send;
+}
 
 /// A fast pseudorandom number generator.
 #[derive(Debug)]

@@ -6,7 +6,7 @@ mod naive;
 mod ours;
 mod redisson;
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 pub use self::{
     bare::Bare,
@@ -16,15 +16,6 @@ pub use self::{
     redisson::{Calls, Redisson},
 };
 use crate::{load, sample::Sample};
-
-/// Decides in this process.
-pub trait Decide: Send + Sync + 'static {
-    /// Returns the number of its limiters.
-    fn keys(&self) -> usize;
-
-    /// Takes one permit of this limiter; an error is anything but a decision of the limiter.
-    fn decide(&self, key: usize) -> impl Future<Output = Result<bool, ()>> + Send;
-}
 
 /// The limit that every peer enforces.
 #[derive(Clone, Copy, Debug)]

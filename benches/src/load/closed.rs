@@ -5,11 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Random;
-use crate::{
-    peers::Decide,
-    sample::{Recorder, Sample},
-};
+use super::{Decide, Random};
+use crate::sample::{Recorder, Sample};
 
 /// A decision made in the process never yields, so callers yield themselves.
 const YIELD_EVERY: u32 = 64;

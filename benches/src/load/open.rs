@@ -9,11 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Random;
-use crate::{
-    peers::Decide,
-    sample::{Recorder, Sample},
-};
+use super::{Decide, Random};
+use crate::sample::{Recorder, Sample};
 
 /// A reply later than this after the last arrival counts as missing.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -6,7 +6,8 @@ use ratelimit_runtime::__private::store::{
 use redis::{Client, Cmd, RedisResult, Value, aio::MultiplexedConnection};
 use tokio::time::Instant;
 
-use super::{Decide, Limit};
+use super::Limit;
+use crate::load::Decide;
 
 pub struct Bare {
     connection: MultiplexedConnection,

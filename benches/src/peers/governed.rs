@@ -4,7 +4,8 @@ use std::{num::NonZeroU32, time::Duration};
 
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota, RateLimiter};
 
-use super::{Decide, Limit};
+use super::Limit;
+use crate::load::Decide;
 
 /// One of its limiters, by whether there are keys.
 pub enum Governed {

@@ -9,7 +9,8 @@ use std::{
 use ratelimit_runtime::__private::store::StateKeys;
 use redis::{RedisResult, Script, aio::MultiplexedConnection};
 
-use super::{Decide, Limit, bare::connect};
+use super::{Limit, bare::connect};
+use crate::load::Decide;
 
 const ACQUIRE: &str = include_str!("naive.lua");
 

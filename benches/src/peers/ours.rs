@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use ratelimit_runtime::{Limiter, Limits, Quota, Reason, Rejection, SetupError, rate_limit};
 
-use super::{Decide, Limit};
+use super::Limit;
+use crate::load::Decide;
 
 /// Far longer than a call waits in a saturated loop, so that no call is decided without Redis.
 const DEADLINE: Duration = Duration::from_secs(30);
