@@ -9,6 +9,7 @@
 
 use std::{
     cell::Cell,
+    ops::Range,
     time::{Duration, Instant as StdInstant},
 };
 
@@ -865,4 +866,40 @@ fn a_grant_of_a_whole_bucket_is_refunded_after_a_charge() {
         twins.run(&bucket, step);
     }
     assert_eq!(twins.tally.granted, 2, "{:?}", twins.tally);
+}
+
+/// The server kept eight ids, so the charges of a larger fleet that all lost their replies were made again.
+#[test]
+fn charges_of_a_fleet_that_lost_its_replies_are_made_once() {
+    let server = RedisServer::start();
+    let config = Config::new(1000, 1000, Mode::Overall).rule(Rule::TokenBucket { burst: 1000 });
+    let mut twins = Twins::new(server.connect().unwrap(), "fleet".into());
+    let keys = twins.keys.clone();
+    let request = twins.request(&keys, config, 0, Assertion::Steady);
+    let charge = |twins: &mut Twins, processes: Range<u64>| -> u64 {
+        let charges = processes.map(|process| {
+            let id = (process + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let charge = Charge { permits: 1, max_debt: None, id: Some(id) };
+            let value = twins.call(|by_name| script_charge(&request, charge, 0, by_name));
+            script_charged(&value, &request).unwrap().1.taken
+        });
+        let taken = charges.sum();
+        twins.time.advance(2000);
+        taken
+    };
+    assert_eq!(charge(&mut twins, 0..200), 200);
+    assert_eq!(charge(&mut twins, 0..200), 0, "each reply was lost");
+    assert_eq!(charge(&mut twins, 200..250), 50);
+    assert_eq!(charge(&mut twins, 0..250), 0, "again");
+    // A limiter that is charged again and again stays small, and keeps some for a process that returns late.
+    for outage in 1000..1020 {
+        twins.time.advance(61_000);
+        assert_eq!(charge(&mut twins, outage * 4..outage * 4 + 4), 4);
+        if outage > 1000 {
+            assert_eq!(charge(&mut twins, outage * 4 - 4..outage * 4), 0);
+        }
+        let ids: Vec<u8> =
+            redis::cmd("HGET").arg("fleet").arg("charges").query(&mut twins.redis).unwrap();
+        assert!(ids.len() <= 64, "{}", ids.len());
+    }
 }

@@ -8,14 +8,20 @@
 -- Returns the reply of limiter.lua to a later peek for one permit; then, if counted, { permits
 -- taken, total debt now, written off }.
 
--- Redis stores a hash with a field of more than 64 bytes less compactly.
-local MOST_BYTES = 64
+-- Bytes of an id, and the most of all ids. Redis stores a hash with a field of more than 64 bytes less
+-- compactly, so more are kept only while charges follow each other within a minute: after an outage, all
+-- processes may charge at the same time, and lose all replies.
+local ID, FEW, MOST, MINUTE = 4, 32, 1020, 60
 
--- Returns whether this charge was made before, and records it.
+-- Returns whether this charge was made before, and records it. The field has the time of the last charge (s),
+-- then the ids.
 local function is_made()
-  local made = redis.call('HGET', KEYS[1], 'charges') or ''
-  if string.find(made, ARGV[7], 1, true) then return true end
-  redis.call('HSET', KEYS[1], 'charges', string.sub(made .. ARGV[7], -MOST_BYTES))
+  local made, second = redis.call('HGET', KEYS[1], 'charges') or '', math.floor(now / 1000)
+  local last = #made >= ID and struct.unpack('<I', made) or second
+  local ids, id = string.sub(made, ID + 1), string.sub(ARGV[7], 1, ID)
+  if string.find(ids, id, 1, true) then return true end
+  local most = second - last <= MINUTE and MOST or FEW
+  redis.call('HSET', KEYS[1], 'charges', struct.pack('<I', second) .. string.sub(ids .. id, -most))
   return false
 end
 

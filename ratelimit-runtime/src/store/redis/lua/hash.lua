@@ -6,7 +6,7 @@
 --                (ms): ours, see history.lua; counted, compacted (ms): ours, see mend.lua;
 --                debt: permits that a sliding window owes, absent for none: what is free
 --                pays them first; state: what is used by every other rule, see meter.lua;
---                charges: ids of the last ones, see charge.lua
+--                charges: when the last one was made, and ids, see charge.lua
 -- ARGV[4]  our rule, which replies need not repeat
 --
 -- A configuration is { rate, per, mode, algorithm, burst, warm_up, calendar, keep_alive };
