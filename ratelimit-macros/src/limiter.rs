@@ -4,7 +4,9 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use ratelimit_spec::{Placeholder, Template};
 use syn::ext::IdentExt;
+use syn::parse::discouraged::Speculative;
 use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprAssign, ExprField, ExprMethodCall, Ident, LitStr, Member, Path, Token};
 
@@ -82,11 +84,7 @@ impl Binding {
                 syn::Error::new(place, expected("value"))
             })
         };
-        // As in `format!`, a keyword is a name too; in an expression it would need a raw prefix.
-        let is_keyword = input.peek(Ident::peek_any) && !input.peek(Ident);
-        if is_keyword && input.peek2(Token![=]) {
-            let name = input.call(Ident::parse_any)?.to_string();
-            input.parse::<Token![=]>()?;
+        if let Some(name) = named(input) {
             return Ok(Self { name, span: start, value: value()? });
         }
         let argument = value()?;
@@ -101,6 +99,20 @@ impl Binding {
         };
         Err(syn::Error::new_spanned(argument, message))
     }
+}
+
+/// Takes a name or a path of names, such as `order.type`, and the `=` after it. As in `format!`, a keyword is a name too; in
+/// an expression it would need a raw prefix.
+fn named(input: ParseStream<'_>) -> Option<String> {
+    let ahead = input.fork();
+    let path = Punctuated::<_, Token![.]>::parse_separated_nonempty_with(&ahead, Ident::parse_any);
+    let path: Vec<String> = path.ok()?.iter().map(|name| name.unraw().to_string()).collect();
+    if ahead.peek(Token![==]) {
+        return None;
+    }
+    ahead.parse::<Token![=]>().ok()?;
+    input.advance_to(&ahead);
+    Some(path.join("."))
 }
 
 /// Returns the text of a placeholder, such as `order.tenant.0` or `addr.ip()`.

@@ -207,6 +207,15 @@ async fn a_value_of_a_placeholder_is_any_expression() {
     .await;
 }
 
+struct Typed {
+    r#type: u8,
+}
+
+#[rate_limit(key = "field:{order.type}", rate = 1, per = "1h", wait = "none")]
+async fn declares_the_field_of_a_keyword(order: Typed) -> Result<u8, Rejection> {
+    Ok(order.r#type)
+}
+
 #[rate_limit(key = "keyword:{type}", rate = 1, per = "1h", wait = "none")]
 async fn declares_a_keyword(r#type: u8) -> Result<u8, Rejection> {
     Ok(r#type)
@@ -216,10 +225,13 @@ async fn declares_a_keyword(r#type: u8) -> Result<u8, Rejection> {
 async fn the_value_of_a_placeholder_that_is_a_keyword_is_named_without_a_raw_prefix() {
     alone(async {
         assert_eq!(declares_a_keyword(7).await.unwrap(), 7);
+        assert_eq!(declares_the_field_of_a_keyword(Typed { r#type: 7 }).await.unwrap(), 7);
         let r#type = 8;
         assert_eq!(limiter!("keyword:{type}").name(), "keyword:8");
         assert_eq!(limiter!("keyword:{type}", type = r#type + 1).name(), "keyword:9");
         assert_eq!(limiter!("keyword:{type}", r#type = 9).name(), "keyword:9");
+        assert_eq!(limiter!("field:{order.type}", order.type = 1).name(), "field:1");
+        assert_eq!(limiter!("field:{order.type}", order.r#type = 2).name(), "field:2");
     })
     .await;
 }
