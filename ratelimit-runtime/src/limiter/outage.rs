@@ -271,12 +271,12 @@ impl Begun {
         let mut known = self.known.lock().await;
         self.is_let_through(limits)?;
         let counted = (self.counted(limits), RandomState::new().hash_one(()));
-        let mut is_over = true;
+        let mut sent = false;
         // The charge in doubt comes first: the store makes it now, unless it has made it before.
         for (state, id) in known.in_doubt.clone().into_iter().chain([counted]) {
             let permits = self.between(limits, &known.state, &state);
             if permits > 0 {
-                is_over = false;
+                sent = true;
                 if let Err(error) = self.send_charge(limits, permits, id).await {
                     if error.is_in_doubt() {
                         known.in_doubt = Some((state, id));
@@ -288,7 +288,7 @@ impl Begun {
             *known = Known::new(state);
         }
         drop(known);
-        if !is_over {
+        if sent {
             limits.local.end(limits, &self.core);
         }
         Ok(())
