@@ -70,11 +70,12 @@ fn placeholder(text: &str, start: usize) -> Result<Placeholder, TemplateError> {
 fn explain(content: &str, span: Range<usize>) -> TemplateError {
     let whole = format!("{{{content}}}");
     let whole = Quoted(&whole);
-    let repair = match content.split_once(':') {
+    let repair = match (content.split_once(':'), content.split_once(" as ")) {
         // The `::` of a path is none.
-        Some((path, specifier)) if !specifier.starts_with(':') => {
+        (Some((path, specifier)), _) if !specifier.starts_with(':') => {
             Some(("has a format specifier", path.to_owned()))
         }
+        (_, Some((path, _))) => Some(("has a cast", path.to_owned())),
         // The attribute itself adds the prefix if a name is a keyword.
         _ if content.contains("r#") => Some(("has a raw prefix", content.replace("r#", ""))),
         _ if content.contains(char::is_whitespace) => {

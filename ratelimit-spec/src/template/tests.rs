@@ -91,6 +91,7 @@ fn a_bad_template_says_where_and_what_to_write() {
         ("{:?}", 0..4, not_a_path("{:?}")),
         ("{a:?}", 0..5, "`{a:?}` has a format specifier; write `{a}`".into()),
         ("{ a }", 0..5, "`{ a }` contains whitespace; write `{a}`".into()),
+        ("{a as u32}", 0..10, "`{a as u32}` has a cast; write `{a}`".into()),
         ("{a + 1}", 0..7, not_a_path("{a + 1}")),
         ("{a.len() / 2}", 0..13, not_a_call("{a.len() / 2}")),
         ("{a[0]:?}", 0..8, not_a_path("{a[0]:?}")),
