@@ -1,14 +1,14 @@
 //! `limiter!`: the handle of a key.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Group, Literal, Span, TokenStream};
 use quote::ToTokens;
 use ratelimit_spec::{Placeholder, Template};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{Parse, ParseStream};
-use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprAssign, ExprField, ExprMethodCall, Ident, LitStr, Member, Path, Token};
+use syn::token::Paren;
+use syn::{Expr, Ident, Lit, LitStr, Path, Token};
 
 use crate::args::{krate, ungrouped};
 use crate::fragments::parenthesize;
@@ -84,15 +84,10 @@ impl Binding {
                 syn::Error::new(place, expected("value"))
             })
         };
-        if let Some(name) = named(input) {
+        if let Some(name) = name(input) {
             return Ok(Self { name, span: start, value: value()? });
         }
         let argument = value()?;
-        if let Expr::Assign(ExprAssign { left, right, .. }) = &argument
-            && let Some(name) = name(left)
-        {
-            return Ok(Self { name, span: start, value: Expr::clone(right) });
-        }
         let message = match &argument {
             Expr::Lit(literal) => expected(&literal.to_token_stream().to_string()),
             _ => expected("value"),
@@ -101,38 +96,32 @@ impl Binding {
     }
 }
 
-/// Takes a name or a path of names, such as `order.type`, and the `=` after it. As in `format!`, a keyword is a name too; in
-/// an expression it would need a raw prefix.
-fn named(input: ParseStream<'_>) -> Option<String> {
+/// Takes the text of a placeholder, such as `order.tenant.0` or `addr.ip()`, and the `=` after it. As in `format!`, a keyword
+/// is a name too.
+fn name(input: ParseStream<'_>) -> Option<String> {
     let ahead = input.fork();
-    let path = Punctuated::<_, Token![.]>::parse_separated_nonempty_with(&ahead, Ident::parse_any);
-    let path: Vec<String> = path.ok()?.iter().map(|name| name.unraw().to_string()).collect();
+    let mut name = Ident::parse_any(&ahead).ok()?.unraw().to_string();
+    while ahead.peek(Token![.]) {
+        ahead.parse::<Token![.]>().ok()?;
+        if ahead.peek(Lit) {
+            // Of `pair.0.1` it is `0.1`.
+            name = format!("{name}.{}", ahead.parse::<Literal>().ok()?);
+            continue;
+        }
+        name = format!("{name}.{}", Ident::parse_any(&ahead).ok()?.unraw());
+        if ahead.peek(Paren) {
+            if !ahead.parse::<Group>().ok()?.stream().is_empty() {
+                return None;
+            }
+            name.push_str("()");
+        }
+    }
     if ahead.peek(Token![==]) {
         return None;
     }
     ahead.parse::<Token![=]>().ok()?;
     input.advance_to(&ahead);
-    Some(path.join("."))
-}
-
-/// Returns the text of a placeholder, such as `order.tenant.0` or `addr.ip()`.
-fn name(place: &Expr) -> Option<String> {
-    match place {
-        Expr::Path(path) => path.path.get_ident().map(|name| name.unraw().to_string()),
-        Expr::Field(ExprField { base, member, .. }) => {
-            let field = match member {
-                Member::Named(field) => field.unraw().to_string(),
-                Member::Unnamed(field) => field.index.to_string(),
-            };
-            Some(format!("{}.{field}", name(base)?))
-        }
-        Expr::MethodCall(ExprMethodCall { receiver, method, turbofish: None, args, .. })
-            if args.is_empty() =>
-        {
-            Some(format!("{}.{}()", name(receiver)?, method.unraw()))
-        }
-        _ => None,
-    }
+    Some(name)
 }
 
 // Input:

@@ -236,6 +236,26 @@ async fn the_value_of_a_placeholder_that_is_a_keyword_is_named_without_a_raw_pre
     .await;
 }
 
+#[rate_limit(key = "path:{pair.0.1}:{pair.1}:{addr.ip()}", rate = 1, per = "1h", wait = "none")]
+async fn declares_paths(pair: ((u8, u8), u8), addr: SocketAddr) -> Result<u8, Rejection> {
+    Ok(pair.0.1 + pair.1 + u8::from(addr.is_ipv4()))
+}
+
+#[tokio::test]
+async fn the_value_of_a_placeholder_is_named_by_its_whole_path() {
+    alone(async {
+        let addr: SocketAddr = "192.0.2.1:8080".parse().unwrap();
+        assert_eq!(declares_paths(((1, 2), 3), addr).await.unwrap(), 6);
+        let pair = ((1, 2), 3);
+        let name = |limiter: Limiter| limiter.name().to_owned();
+        let handle = limiter!("path:{pair.0.1}:{pair.1}:{addr.ip()}", pair.0.1 = 4, pair.1 = 5);
+        assert_eq!(name(handle), "path:4:5:192.0.2.1");
+        let handle = limiter!("path:{pair.0.1}:{pair.1}:{addr.ip()}", addr.ip() = "unknown");
+        assert_eq!(name(handle), "path:2:3:unknown");
+    })
+    .await;
+}
+
 macro_rules! costs_double {
     ($name:ident, $cost:expr) => {
         #[rate_limit(key = "doubled", rate = 6, per = "1h", wait = "none", permits = $cost * 2)]
