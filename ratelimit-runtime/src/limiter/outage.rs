@@ -240,21 +240,11 @@ impl Counted {
 }
 
 impl Begun {
-    /// Returns the current local usage.
-    fn counted(&self, limits: &Services) -> State {
-        limits.local.counts.copy(&self.core.keys)
-    }
-
     /// Returns how many permits were granted here beyond this usage and still count.
     fn granted(&self, limits: &Services, known: &State) -> u64 {
-        self.between(limits, known, &self.counted(limits))
-    }
-
-    fn between(&self, limits: &Services, from: &State, to: &State) -> u64 {
         let rule = self.core.rule(limits);
         let Some(part) = self.core.each_part(&rule).next() else { return 0 };
-        let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
-        to.used(&share, now).saturating_sub(from.used(&share, now))
+        part.granted_between(limits, known, &limits.local.counts.copy(&self.core.keys))
     }
 
     /// Returns whether the store knows of all permits granted here, and no charge is in progress.
@@ -270,14 +260,20 @@ impl Begun {
     async fn charge(&self, limits: &Services) -> Result<(), StoreError> {
         let mut known = self.known.lock().await;
         self.is_let_through(limits)?;
-        let counted = (self.counted(limits), RandomState::new().hash_one(()));
+        let rule = self.core.rule(limits);
+        let counted = limits.local.counts.copy(&self.core.keys);
+        let Some(part) = self.core.each_part(&rule).next() else {
+            *known = Known::new(counted);
+            return Ok(());
+        };
         let mut sent = false;
         // The charge in doubt comes first: the store makes it now, unless it has made it before.
-        for (state, id) in known.in_doubt.clone().into_iter().chain([counted]) {
-            let permits = self.between(limits, &known.state, &state);
+        let last = (counted, RandomState::new().hash_one(()));
+        for (state, id) in known.in_doubt.clone().into_iter().chain([last]) {
+            let permits = part.granted_between(limits, &known.state, &state);
             if permits > 0 {
                 sent = true;
-                if let Err(error) = self.send_charge(limits, permits, id).await {
+                if let Err(error) = part.charge_granted(limits, permits, id).await {
                     if error.is_in_doubt() {
                         known.in_doubt = Some((state, id));
                     }
@@ -293,21 +289,28 @@ impl Begun {
         }
         Ok(())
     }
+}
 
-    async fn send_charge(
+impl Part<'_> {
+    /// Returns how many permits were granted here between these states and still count.
+    fn granted_between(&self, limits: &Services, from: &State, to: &State) -> u64 {
+        let (share, now) = (local_share(limits, self.in_force()), limits.clock.now_ms());
+        to.used(&share, now).saturating_sub(from.used(&share, now))
+    }
+
+    /// Charges permits that were granted here, once for each id.
+    async fn charge_granted(
         &self,
         limits: &Services,
         permits: u64,
         id: u64,
     ) -> Result<(), StoreError> {
-        let rule = self.core.rule(limits);
-        let Some(part) = self.core.each_part(&rule).next() else { return Ok(()) };
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
         // What was granted is owed even if a charge may owe less.
-        let max_debt = part.max_debt().map(|most| most.max(part.in_force().capacity()));
+        let max_debt = self.max_debt().map(|most| most.max(self.in_force().capacity()));
         let charge = Charge { permits, max_debt, id: Some(id) };
-        let (reply, _) = limits.store.charge(&part.request(limits), charge).await?;
-        part.observe(limits, &reply);
+        let (reply, _) = limits.store.charge(&self.request(limits), charge).await?;
+        self.observe(limits, &reply);
         self.core.hear_left(&reply, limits.clock.now_ms());
         self.core.denials.forget();
         Ok(())
