@@ -212,9 +212,7 @@ impl Twins {
         let keys = self.keys.clone();
         let request = self.request(&keys, config, since, Assertion::Steady);
         let own = self.request(&keys, config.keep_alive_ms(0), since, Assertion::Steady);
-        // Ids are random, so that none begins within another.
-        let id = self.tally.operations.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let charge = Charge { permits, max_debt, id: Some(id) };
+        let charge = Charge { permits, max_debt, id: Some(charge_id(self.tally.operations)) };
         for made in [charge, Charge { permits: 0, ..charge }] {
             let charged = self.memory.charge(&request, made);
             let (mut reply, rust) = self.runtime.block_on(charged).unwrap();
@@ -347,6 +345,11 @@ fn permits_of(member: &[u8]) -> i64 {
     assert_eq!(member.len(), usize::from(member[0]) + 5, "a member is Redisson's");
     let tail: [u8; 4] = member[member.len() - 4..].try_into().unwrap();
     u32::from_le_bytes(tail).into()
+}
+
+/// The id of this charge. Ids are random, so that none begins within another.
+fn charge_id(charge: u64) -> u64 {
+    (charge + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Steps that matter for a window of this length.
@@ -878,8 +881,7 @@ fn charges_of_a_fleet_that_lost_its_replies_are_made_once() {
     let request = twins.request(&keys, config, 0, Assertion::Steady);
     let charge = |twins: &mut Twins, processes: Range<u64>| -> u64 {
         let charges = processes.map(|process| {
-            let id = (process + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            let charge = Charge { permits: 1, max_debt: None, id: Some(id) };
+            let charge = Charge { permits: 1, max_debt: None, id: Some(charge_id(process)) };
             let value = twins.call(|by_name| script_charge(&request, charge, 0, by_name));
             script_charged(&value, &request).unwrap().1.taken
         });
