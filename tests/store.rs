@@ -13,7 +13,7 @@ use tests::{
     redis_cluster::RedisCluster,
     redis_sentinel::RedisSentinel,
     redis_server::RedisServer,
-    tls::{Authority, TlsServer},
+    tls::{Authority, Identity, TlsServer},
 };
 
 #[path = "store/suite.rs"]
@@ -79,15 +79,33 @@ async fn tls_conforms() {
     assert!(limiter.try_acquire(1).await.is_err());
 }
 
+/// The texts of rustls alone do not say what to write.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_certificate_nobody_vouches_for_is_refused_at_startup() {
-    let (server, other) = match (TlsServer::start(), TlsServer::start()) {
-        (Ok(server), Ok(other)) => (server, other),
-        (Err(reason), _) | (_, Err(reason)) => return could_not_run(&reason),
+async fn a_certificate_that_is_refused_at_startup_comes_with_what_to_write() {
+    let other = match TlsServer::start() {
+        Ok(other) => other,
+        Err(reason) => return could_not_run(&reason),
     };
-    let limits = Limits::builder().redis(server.url()).tls_ca(other.ca_file()).build().await;
-    let error = limits.unwrap_err().to_string();
-    assert!(error.contains("certificate"), "{error}");
+    let of = |certify: fn(&Authority, &[&str]) -> Identity, name| {
+        let authority = Authority::new();
+        let identity = certify(&authority, &[name]);
+        TlsServer::builder().authority(authority).identity(identity).start().unwrap()
+    };
+    let misnamed = of(Authority::certify, "redis.example");
+    let expired = of(Authority::certify_expired, "localhost");
+    let of_authority = of(Authority::certify_authority, "localhost");
+    let strict = TlsServer::builder().clients_certified().start().unwrap();
+    for (server, trusted, hint) in [
+        (&misnamed, &other, "; set `tls_ca` to a file with the certificate"),
+        (&misnamed, &misnamed, "; write a host that the certificate names"),
+        (&expired, &expired, "; renew the server's certificate"),
+        (&of_authority, &of_authority, "; let the server use a certificate without `CA:TRUE`"),
+        (&strict, &strict, "; open the connections in `redis_connect`"),
+    ] {
+        let builder = Limits::builder().redis(server.url()).no_limits_file();
+        let error = builder.tls_ca(trusted.ca_file()).build().await.unwrap_err().to_string();
+        assert!(error.contains(hint), "{hint}: {error}");
+    }
 }
 
 /// The first two were an `UnknownIssuer` of the server, and the last one a store that is never available.

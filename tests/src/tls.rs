@@ -86,6 +86,17 @@ impl Authority {
         self.sign(params)
     }
 
+    /// As [`certify`](Self::certify), but the certificate may sign others, as one that `openssl req -x509` makes.
+    ///
+    /// # Panics
+    ///
+    /// As `certify`.
+    pub fn certify_authority(&self, names: &[&str]) -> Identity {
+        let mut params = Self::params(names);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        self.sign(params)
+    }
+
     fn params(names: &[&str]) -> CertificateParams {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).expect("host names or addresses");

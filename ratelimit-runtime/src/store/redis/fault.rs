@@ -216,6 +216,17 @@ fn with_hint(text: &str) -> String {
         "; write a database that the server has at the end of the store's address, such as `/0`"
     } else if has("SELECT is not allowed in cluster mode") {
         "; write no database in the store's address"
+    } else if has("UnknownIssuer") {
+        "; set `tls_ca` to a file with the certificate of the authority that signed it"
+    } else if has("not valid for name") {
+        "; write a host that the certificate names in the store's address"
+    } else if has("certificate expired") {
+        "; renew the server's certificate"
+    } else if has("CaUsedAsEndEntity") {
+        "; let the server use a certificate without `CA:TRUE`, such as one that this authority signs"
+    } else if has("CertificateRequired") {
+        "; open the connections in `redis_connect` with a client certificate, or let the server set \
+         `tls-auth-clients no`"
     } else {
         return text.to_owned();
     };
