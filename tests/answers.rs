@@ -145,6 +145,11 @@ async fn a_rejection_leads_to_what_the_driver_said() {
     let error = store_error(&rejection);
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured);
     assert!(rejection.decision().is_none() && rejection.to_string().contains("WRONGTYPE"));
+    // Of the other operations, it said where in a script it happened.
+    let taken = limits.configured("taken");
+    for other in [taken.config().await.unwrap_err(), taken.charge(1).await.unwrap_err()] {
+        assert_eq!(other.to_string(), error.to_string());
+    }
 
     limits.configured("slow").acquire(1).await.unwrap();
     proxy.delay(2 * SECOND);

@@ -141,12 +141,8 @@ pub(super) fn error_by_sentinels(error: RedisError) -> StoreError {
 pub(super) fn failed(value: &Value) -> Option<StoreError> {
     let Value::Array(items) = value else { return None };
     let [Value::Int(7), Value::BulkString(why)] = &items[..] else { return None };
-    let why = String::from_utf8_lossy(why);
-    // Before Redis 7, the error includes its position in the script.
-    Some(match why.find("WRONGTYPE") {
-        Some(at) => StoreError::misconfigured(with_hint(&format!("redis: {}", &why[at..]))),
-        None => foreign(),
-    })
+    let of_other_type = of_other_type(&String::from_utf8_lossy(why));
+    Some(of_other_type.map_or_else(foreign, StoreError::misconfigured))
 }
 
 /// Returns whether the server rejected a call because of its keys, before executing any of it. The error of a
@@ -187,7 +183,20 @@ fn describe(error: &RedisError) -> String {
     })
 }
 
+/// Formats the error of a key of another type, without its position in a script.
+fn of_other_type(text: &str) -> Option<String> {
+    // The position comes first before Redis 7, and last since then.
+    let text = &text[text.find("WRONGTYPE")?..];
+    let text = text.split_once(" script: ").map_or(text, |(text, _)| text);
+    Some(format!(
+        "redis: {text}; a key with this name holds other data, choose another `key_prefix`"
+    ))
+}
+
 fn with_hint(text: &str) -> String {
+    if let Some(text) = of_other_type(text) {
+        return text;
+    }
     let has = |mark| text.contains(mark);
     let hint = if has("NOPERM") && has("access") {
         "; let the Redis user access all keys that begin with the `key_prefix`"
@@ -198,8 +207,6 @@ fn with_hint(text: &str) -> String {
          its own name"
     } else if is_unknown_command(text) {
         "; let the server run this command by its own name, without a `rename-command` for it"
-    } else if has("WRONGTYPE") {
-        "; a key with this name holds other data, choose another `key_prefix`"
     } else if has("WRONGPASS") || has("Password authentication failed") {
         "; correct the user or the password in the store URL"
     } else if has("NOAUTH") {
