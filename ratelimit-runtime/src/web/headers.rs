@@ -205,7 +205,18 @@ pub(crate) struct Policy<'a> {
     quota: Quota,
 }
 
-impl Policy<'_> {
+impl<'a> Policy<'a> {
+    /// Describes a limit among the `parts` of a decision. Its name is the limiter's template, plus the quota if the key
+    /// has several limits.
+    fn new(limiter: &'a str, quota: Quota, parts: &[Decision]) -> Self {
+        let is_several = parts.iter().filter(|part| part.limiter() == limiter).count() > 1;
+        let mut name = printable(limiter);
+        if is_several {
+            name = format!("{name}: {}", printable(&quota.to_string())).into();
+        }
+        Self { name, quota }
+    }
+
     fn name(&self) -> &StringRef {
         StringRef::from_str(&self.name).unwrap_or_else(|_| StringRef::constant("limit"))
     }
@@ -217,31 +228,15 @@ impl Policy<'_> {
 
 /// Returns the policy of each limit that is not disabled.
 fn of_decision(parts: &[Decision]) -> Vec<(&Decision, Policy<'_>)> {
-    let policy = |part: &'_ Decision| {
-        let own = parts.iter().filter(|other| other.limiter() == part.limiter());
-        let quota = part.quota()?;
-        Some((own.count() > 1, quota))
-    };
-    let of = |part| {
-        let (is_several, quota) = policy(part)?;
-        Some((part, Policy { name: name(part.limiter(), &quota, is_several), quota }))
-    };
-    parts.iter().filter_map(of).collect()
+    let limits = parts.iter().filter_map(|part| Some((part, part.quota()?)));
+    limits.map(|(part, quota)| (part, Policy::new(part.limiter(), quota, parts))).collect()
 }
 
 /// Returns the limits that rejected a call.
 pub(crate) fn of_rejection(rejection: &Rejection) -> Vec<Policy<'_>> {
     let parts = rejection.limits().map(Decision::parts).unwrap_or_default();
-    let several = parts.iter().filter(|part| part.limiter() == rejection.limiter()).count() > 1;
-    let policy =
-        |quota: &Quota| Policy { name: name(rejection.limiter(), quota, several), quota: *quota };
+    let policy = |quota: &Quota| Policy::new(rejection.limiter(), *quota, parts);
     rejection.violated().iter().map(policy).collect()
-}
-
-/// Returns the name of a policy: the limiter's template, plus the quota if the key has several limits.
-fn name<'a>(limiter: &'a str, quota: &Quota, several: bool) -> Cow<'a, str> {
-    let limiter = printable(limiter);
-    if several { format!("{limiter}: {}", printable(&quota.to_string())).into() } else { limiter }
 }
 
 /// Replaces bytes other than printable ASCII, which a structured field cannot hold, by `%XX`.
