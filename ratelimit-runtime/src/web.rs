@@ -21,8 +21,6 @@ mod retry_info;
 #[cfg(feature = "tonic")]
 mod tonic;
 
-use std::time::Duration;
-
 use http::{HeaderValue, Response, header::CONTENT_TYPE};
 
 pub(crate) use self::headers::Reported;
@@ -33,7 +31,7 @@ pub(crate) use self::problem::title;
 #[cfg(all(feature = "client", feature = "tonic"))]
 pub(crate) use self::retry_info::retry_info;
 pub use self::{client_ip::ClientIp, headers::Headers};
-use crate::{Reason, Rejection};
+use crate::Rejection;
 
 /// Returns the response to a rejected request: the status, the headers and an RFC 9457 problem as JSON.
 ///
@@ -88,36 +86,5 @@ fn judge(status: http::StatusCode) -> Option<ratelimit_spec::RefundOn> {
         status if status.is_server_error() => Some(RefundOn::Err),
         status if status.is_client_error() => None,
         _ => Some(RefundOn::Ok),
-    }
-}
-
-/// Returns the value of `Retry-After`: whole seconds, rounded up, at least 1; RFC 9110 section
-/// 10.2.3. `None` if retrying does not help.
-fn retry_after(rejection: &Rejection) -> Option<u64> {
-    let wait = match rejection.reason() {
-        Reason::StoreUnavailable | Reason::QueueFull => {
-            rejection.retry_after().unwrap_or(Duration::from_secs(1))
-        }
-        _ => rejection.retry_after()?,
-    };
-    Some(headers::whole_seconds(wait).max(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use super::*;
-
-    #[test]
-    fn a_wait_is_told_in_whole_seconds_rounded_up() {
-        let limiter: Arc<str> = "l".into();
-        for (ms, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_001, 60)] {
-            let wait = Some(Duration::from_millis(ms));
-            let rejection = Rejection::new(&limiter, Reason::Limited).retry_after_some(wait);
-            assert_eq!(retry_after(&rejection), Some(seconds), "{ms} ms");
-        }
-        let never = Rejection::new(&limiter, Reason::ExceedsCapacity);
-        assert_eq!(retry_after(&never), None);
     }
 }

@@ -9,8 +9,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use super::retry_after;
-use crate::{CalendarUnit, Decision, Quota, Rejection};
+use crate::{CalendarUnit, Decision, Quota, Reason, Rejection};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -109,6 +108,18 @@ impl Headers {
             }
         }
     }
+}
+
+/// Returns the value of `Retry-After`: whole seconds, rounded up, at least 1; RFC 9110 section
+/// 10.2.3. `None` if retrying does not help.
+fn retry_after(rejection: &Rejection) -> Option<u64> {
+    let wait = match rejection.reason() {
+        Reason::StoreUnavailable | Reason::QueueFull => {
+            rejection.retry_after().unwrap_or(Duration::from_secs(1))
+        }
+        _ => rejection.retry_after()?,
+    };
+    Some(whole_seconds(wait).max(1))
 }
 
 /// Returns the time for which a limit that admitted the request has nothing left for the next one.
@@ -265,7 +276,7 @@ fn window(quota: &Quota) -> Option<u64> {
     whole.then(|| quota.per().as_secs())
 }
 
-pub(super) fn whole_seconds(time: Duration) -> u64 {
+fn whole_seconds(time: Duration) -> u64 {
     time.as_secs() + u64::from(time.subsec_nanos() > 0)
 }
 
@@ -277,4 +288,23 @@ fn key(name: &'static str) -> &'static KeyRef {
 fn integer(number: u64) -> sfv::Integer {
     const MOST: u64 = 999_999_999_999_999;
     sfv::Integer::try_from(number.min(MOST)).unwrap_or(sfv::Integer::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_is_told_in_whole_seconds_rounded_up() {
+        let limiter: Arc<str> = "l".into();
+        for (ms, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_001, 60)] {
+            let wait = Some(Duration::from_millis(ms));
+            let rejection = Rejection::new(&limiter, Reason::Limited).retry_after_some(wait);
+            assert_eq!(retry_after(&rejection), Some(seconds), "{ms} ms");
+        }
+        let never = Rejection::new(&limiter, Reason::ExceedsCapacity);
+        assert_eq!(retry_after(&never), None);
+    }
 }
