@@ -21,7 +21,7 @@ pub struct Decision {
     pub(crate) quota: Option<Quota>,
     pub(crate) remaining: u64,
     pub(crate) reset_after: Duration,
-    /// The time until more permits are free than remain; zero if all are.
+    /// The time until more permits are free than remain; zero if all are. The IETF draft's `t`.
     pub(crate) more_after: Duration,
     pub(crate) retry_after: Option<Duration>,
     /// Whether a store counted the request, so that it is known what remains.
@@ -191,12 +191,6 @@ impl Decision {
         let strictest = if other.slack() < self.slack() { other } else { self };
         let parts = Some(parts.into());
         Self { remaining, reset_after, degraded, at, shadowed, retry_after, parts, ..strictest }
-    }
-
-    /// The time until more permits are free than remain; zero if all are. The IETF draft's `t`.
-    #[cfg(feature = "_web")]
-    pub(crate) fn more_after(&self) -> Duration {
-        self.more_after
     }
 
     #[cfg(feature = "tower")]

@@ -127,7 +127,7 @@ fn used_up(reported: Reported<'_>) -> Duration {
     let parts = reported.decision.map(Decision::parts).unwrap_or_default();
     let admitted = parts.iter().filter(|part| is_reported(part) && part.retry_after().is_none());
     let used_up = admitted.filter(|part| part.remaining() == 0);
-    used_up.map(Decision::more_after).max().unwrap_or_default()
+    used_up.map(|part| part.more_after).max().unwrap_or_default()
 }
 
 /// Returns whether a `Retry-After` in seconds ends before these. The service's own may be a date.
@@ -144,8 +144,8 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
     for (part, policy) in decided.iter().filter(|(part, _)| is_reported(part)) {
         let item = limits.bare_item(policy.name());
         let item = item.parameter(key("r"), integer(part.remaining()));
-        if part.more_after() > Duration::ZERO {
-            let _ = item.parameter(key("t"), integer(whole_seconds(part.more_after())));
+        if part.more_after > Duration::ZERO {
+            let _ = item.parameter(key("t"), integer(whole_seconds(part.more_after)));
         }
     }
     if let Some(value) = limits.finish().and_then(|limits| HeaderValue::from_str(limits).ok()) {
