@@ -286,8 +286,7 @@ fn key(name: &'static str) -> &'static KeyRef {
 
 /// A structured field's integer has at most 15 digits.
 fn integer(number: u64) -> sfv::Integer {
-    const MOST: u64 = 999_999_999_999_999;
-    sfv::Integer::try_from(number.min(MOST)).unwrap_or(sfv::Integer::MAX)
+    sfv::Integer::try_from(number).unwrap_or(sfv::Integer::MAX)
 }
 
 #[cfg(test)]
