@@ -163,13 +163,16 @@ impl Decision {
     /// Returns the decision of a call that took these permits and is settled at what it `used`, so that the others are
     /// free again. A bucket that spaces its permits may not free them: its decision does not change.
     pub(crate) fn settled(&self, taken: u64, used: u64) -> Self {
-        if let (Some(parts), 1..) = (&self.parts, taken) {
+        if taken == 0 {
+            return self.clone();
+        }
+        if let Some(parts) = &self.parts {
             let parts = parts.iter().map(|part| part.settled(taken, used));
             return parts.reduce(Self::and).unwrap_or_else(|| self.clone());
         }
         let all = self.quota.map_or(0, |quota| quota.saved());
         let mut settled = self.clone();
-        if taken == 0 || all == 0 {
+        if all == 0 {
             return settled;
         }
         settled.remaining = self.remaining.saturating_add(taken).saturating_sub(used).min(all);
