@@ -71,7 +71,7 @@ impl Rejection {
         }))
     }
 
-    pub(crate) fn retry_after_some(self, retry_after: Option<Duration>) -> Self {
+    pub(crate) fn with_retry_after(self, retry_after: Option<Duration>) -> Self {
         self.with(|inner| inner.decision.retry_after = retry_after)
     }
 
@@ -79,10 +79,7 @@ impl Rejection {
     /// waiting does not help.
     pub(crate) fn not_before(self, other: Option<Duration>) -> Self {
         let own = self.retry_after();
-        match own.zip(other) {
-            Some((own, other)) if other > own => self.retry_after_some(Some(other)),
-            _ => self,
-        }
+        if own.is_some() && other > own { self.with_retry_after(other) } else { self }
     }
 
     /// Returns the rejection of a key that is blocked for this long.

@@ -56,7 +56,7 @@ pub fn limits() -> (Limits, ManualClock) {
 /// ```
 #[must_use]
 pub fn rejection(reason: Reason, retry_after: Option<Duration>) -> Rejection {
-    let rejection = Rejection::new(&Arc::from("test"), reason).retry_after_some(retry_after);
+    let rejection = Rejection::new(&Arc::from("test"), reason).with_retry_after(retry_after);
     match reason {
         Reason::StoreUnavailable => rejection.with_source(&failure(StoreErrorKind::Unavailable)),
         Reason::StoreMisconfigured => {

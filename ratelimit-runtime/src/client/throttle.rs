@@ -181,7 +181,7 @@ async fn admit(
     if let Some(pause) = turn.left() {
         if left.is_some_and(|left| pause > left) {
             let rejection = limiter.rejection(Reason::WaitTooLong);
-            return Err(rejection.with_detail(UPSTREAM).retry_after_some(Some(pause)));
+            return Err(rejection.with_detail(UPSTREAM).with_retry_after(Some(pause)));
         }
         return tokio::select! {
             biased;

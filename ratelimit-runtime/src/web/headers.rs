@@ -300,7 +300,7 @@ mod tests {
         let limiter: Arc<str> = "l".into();
         for (ms, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_001, 60)] {
             let wait = Some(Duration::from_millis(ms));
-            let rejection = Rejection::new(&limiter, Reason::Limited).retry_after_some(wait);
+            let rejection = Rejection::new(&limiter, Reason::Limited).with_retry_after(wait);
             assert_eq!(retry_after(&rejection), Some(seconds), "{ms} ms");
         }
         let never = Rejection::new(&limiter, Reason::ExceedsCapacity);

@@ -288,7 +288,7 @@ impl Core {
         ms: u64,
     ) -> Rejection {
         let rejection = Rejection::refused(reason, self.uncounted(UNIX_EPOCH));
-        let rejection = rejection.retry_after_some(Some(Duration::from_millis(ms)));
+        let rejection = rejection.with_retry_after(Some(Duration::from_millis(ms)));
         match self.blocked_ms(limits) {
             block_ms if block_ms > 0 && reason != Reason::QueueFull => {
                 rejection.blocked_for(Duration::from_millis(block_ms))
