@@ -24,7 +24,7 @@ pub(super) struct Compiled {
 }
 
 struct CompiledMember {
-    member: Member,
+    written: Member,
     template: Template,
     known: ArcSwapOption<Known>,
 }
@@ -69,7 +69,7 @@ impl Compiled {
                 Ok(template) => {
                     problems.extend(problems_of(member, &template));
                     let known = ArcSwapOption::const_empty();
-                    members.push(CompiledMember { member: member.clone(), template, known });
+                    members.push(CompiledMember { written: member.clone(), template, known });
                 }
                 Err(error) => {
                     problems.push(format!("in the limit `{}`: {error}", &**member.template));
@@ -86,7 +86,7 @@ impl Compiled {
             members.iter().any(|member| member.template.placeholders().iter().any(of_value))
         };
         for member in &members {
-            for value in member.member.values.iter().filter(|value| !used(value)) {
+            for value in member.written.values.iter().filter(|value| !used(value)) {
                 problems.push(format!(
                     "the limit `{}` has no placeholder `{{{name}}}`; add it to the template, or remove \
                      `.key(\"{name}\", ..)`",
@@ -128,7 +128,7 @@ impl Compiled {
     /// Settles the permits of a request by its response.
     pub(super) fn settle(&self, held: &mut Held, response: &response::Parts) {
         for (n, permit) in held {
-            let Member { refund_if, actual, .. } = &self.members[*n].member;
+            let Member { refund_if, actual, .. } = &self.members[*n].written;
             let refunded = refund_if.as_ref().is_some_and(|refund_if| refund_if(response));
             let actual = || actual.as_ref().and_then(|actual| actual(response));
             // A recorded cost is settled when the permit is dropped.
@@ -159,18 +159,15 @@ impl Started {
 impl Wanted<'_> {
     /// Decides a request that needs neither the store nor a wait. Returns the limiter of any other request.
     fn at_once(&self, limits: &Limits) -> Result<Result<Permit, Rejection>, Arc<Core>> {
-        let (services, Member { refund_if, actual, .. }) = (limits.services(), &self.member.member);
-        let settles = refund_if.is_some() || actual.is_some();
+        let services = limits.services();
         let permits = u32::try_from(self.permits).map_err(|_| self.core(limits))?;
-        let family = &self.declared.family;
-        let given = self.member.member.settings.as_ref();
-        let by_name = |name: &str| {
-            limiter::decide_by_name(services, family, name, permits, given, |rejects| {
-                rejects.requests
-            })
-        };
-        if let (Some(name), false) = (&self.name, settles)
-            && let Some(decided) = by_name(name)
+        let Member { settings, refund_if, actual, .. } = &self.member.written;
+        let (family, given) = (&self.declared.family, settings.as_ref());
+        let settles = refund_if.is_some() || actual.is_some();
+        if let Some(name) = &self.name
+            && !settles
+            && let Some(decided) =
+                limiter::decide_by_name(services, family, name, permits, given, |it| it.requests)
         {
             return Ok(decided.map(Permit::unsettled));
         }
@@ -183,7 +180,7 @@ impl Wanted<'_> {
     fn core(&self, limits: &Limits) -> Arc<Core> {
         let Self { member, declared, name, .. } = self;
         let name = name.as_deref().unwrap_or(&declared.family.key);
-        declared.core_given(limits.services(), name, member.member.settings.as_ref())
+        declared.core_given(limits.services(), name, member.written.settings.as_ref())
     }
 }
 
@@ -194,7 +191,7 @@ impl CompiledMember {
         limits: &Limits,
         request: &request::Parts,
     ) -> Result<Option<Wanted<'_>>, Rejection> {
-        let Member { skip_if, permits, .. } = &self.member;
+        let Member { skip_if, permits, .. } = &self.written;
         if skip_if.as_ref().is_some_and(|skip_if| skip_if(request)) {
             return Ok(None);
         }
@@ -214,7 +211,7 @@ impl CompiledMember {
 
     fn is_disabled(&self, limits: &Limits) -> bool {
         let (current, declared) = (limits.services().current(), self.declared(limits));
-        let effective = current.resolve(&declared.family, None, self.member.settings.as_ref());
+        let effective = current.resolve(&declared.family, None, self.written.settings.as_ref());
         effective.is_ok_and(|effective| !effective.set.enabled())
     }
 
@@ -230,7 +227,7 @@ impl CompiledMember {
     fn name(&self, limits: &Limits, request: &request::Parts) -> Result<KeyName, UnknownPeer> {
         self.template.render(|at, writer| {
             let placeholder = &self.template.placeholders()[at];
-            match value_of(&self.member, placeholder) {
+            match value_of(&self.written, placeholder) {
                 Some(value) => (value.write)(request, writer),
                 None => match peer_of(&request.extensions) {
                     Some(peer) => {
@@ -250,7 +247,8 @@ impl CompiledMember {
         if let Some(known) = self.known.load().as_ref().filter(|known| known.limits == id) {
             return Arc::clone(&known.declared);
         }
-        let declared = limits.registry().of_template(&self.template, self.member.settings.as_ref());
+        let declared =
+            limits.registry().of_template(&self.template, self.written.settings.as_ref());
         let known = Known { limits: id, declared: Arc::clone(&declared) };
         self.known.store(Some(Arc::new(known)));
         declared
