@@ -82,8 +82,8 @@ impl Compiled {
             problems.extend(same.map(|other| problem_of_joined(&other.template, &member.template)));
         }
         let used = |value: &Value| {
-            let of_value = |placeholder: &Placeholder| placeholder.path.join(".") == value.name;
-            members.iter().any(|member| member.template.placeholders().iter().any(of_value))
+            let mut placeholders = members.iter().flat_map(|member| member.template.placeholders());
+            placeholders.any(|placeholder| is_of(value, placeholder))
         };
         for member in &members {
             for value in member.written.values.iter().filter(|value| !used(value)) {
@@ -269,12 +269,14 @@ fn problem_of_joined(one: &Template, other: &Template) -> String {
 
 /// Returns the last value that was set for a placeholder.
 fn value_of<'a>(member: &'a Member, placeholder: &Placeholder) -> Option<&'a Value> {
-    let path = &placeholder.path;
-    let is_of = |value: &&Value| match &path[..] {
+    member.values.iter().rev().find(|value| is_of(value, placeholder))
+}
+
+fn is_of(value: &Value, placeholder: &Placeholder) -> bool {
+    match &placeholder.path[..] {
         [name] => *name == value.name,
         path => path.join(".") == value.name,
-    };
-    member.values.iter().rev().find(is_of)
+    }
 }
 
 /// Returns the placeholders without a value, and optional values without a `?` in the template.
