@@ -22,8 +22,6 @@ use once_cell::sync::OnceCell;
 use ratelimit_spec::Network;
 
 pub(crate) use self::scope::Observer;
-#[cfg(feature = "tower")]
-pub(crate) use self::scope::Scoped;
 use self::scope::{SCOPE, Scope};
 pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
 use crate::{

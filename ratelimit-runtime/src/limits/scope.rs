@@ -19,7 +19,7 @@ pub(crate) struct Scope {
 }
 
 /// A future with a scope.
-pub(crate) type Scoped<F> = TaskLocalFuture<Scope, F>;
+type Scoped<F> = TaskLocalFuture<Scope, F>;
 
 /// The outcome of one attribute of a call.
 type Observed = Result<Decision, Rejection>;

@@ -76,32 +76,23 @@ where
 
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let (inner, compiled) = (Rc::clone(&self.inner), Arc::clone(&self.compiled));
-        Box::pin(async move { serve(&*inner, &compiled, request).await })
+        Box::pin(async move {
+            let mut head = heads::of_request(request.request());
+            let held = match compiled.admit(&mut head).await {
+                Ok(held) => held,
+                Err(rejection) => return Ok(reject(&rejection, compiled.headers, request)),
+            };
+            if let Some(decision) = head.extensions.remove::<Decision>() {
+                request.extensions_mut().insert(decision);
+            }
+            let (observer, call) = Observer::of(compiled.limits.as_ref(), || inner.call(request));
+            let answer = call.await;
+            let finish = |head: &mut _| compiled.finish(held, &observer.outcomes(), head);
+            let answer = described(answer, finish)?;
+            let limits = compiled.limits.clone();
+            Ok(answer.map_body(|_, body| LimitBody::inner(body, limits)).map_into_left_body())
+        })
     }
-}
-
-async fn serve<S, B>(
-    inner: &S,
-    compiled: &Compiled,
-    request: ServiceRequest,
-) -> Result<ServiceResponse<EitherBody<LimitBody<B>>>, Error>
-where
-    S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
-{
-    let mut head = heads::of_request(request.request());
-    let admitted = match compiled.admit(&mut head).await {
-        Ok(admitted) => admitted,
-        Err(rejection) => return Ok(reject(&rejection, compiled.headers, request)),
-    };
-    if let Some(decision) = head.extensions.remove::<Decision>() {
-        request.extensions_mut().insert(decision);
-    }
-    let (observer, call) = compiled.run(|| inner.call(request));
-    let answer = call.await;
-    let finish = |head: &mut _| admitted.finish(compiled, &observer.outcomes(), head);
-    let answer = described(answer, finish)?;
-    let limits = compiled.limits.clone();
-    Ok(answer.map_body(|_, body| LimitBody::inner(body, limits)).map_into_left_body())
 }
 
 /// Describes the limits in a response, or in the one that an error becomes: that of a middleware inside is not a

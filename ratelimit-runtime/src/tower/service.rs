@@ -13,6 +13,7 @@ use tower_service::Service;
 use super::{body::LimitBody, compiled::Compiled, grpc};
 use crate::{
     Rejection,
+    limits::Observer,
     web::{Headers, response},
 };
 
@@ -54,13 +55,14 @@ where
         let compiled = Arc::clone(&self.compiled);
         let (mut parts, body) = request.into_parts();
         Box::pin(async move {
-            let admitted = match compiled.admit(&mut parts).await {
-                Ok(admitted) => admitted,
+            let held = match compiled.admit(&mut parts).await {
+                Ok(held) => held,
                 Err(rejection) => return Ok(reject(&rejection, compiled.headers, &parts)),
             };
-            let (observer, call) = compiled.run(|| inner.call(Request::from_parts(parts, body)));
+            let call = || inner.call(Request::from_parts(parts, body));
+            let (observer, call) = Observer::of(compiled.limits.as_ref(), call);
             let (mut parts, body) = call.await?.into_parts();
-            admitted.finish(&compiled, &observer.outcomes(), &mut parts);
+            compiled.finish(held, &observer.outcomes(), &mut parts);
             Ok(Response::from_parts(parts, LimitBody::inner(body, compiled.limits.clone())))
         })
     }
