@@ -181,7 +181,8 @@ async fn admit(
     if let Some(pause) = turn.left() {
         if left.is_some_and(|left| pause > left) {
             let rejection = limiter.rejection(Reason::WaitTooLong);
-            return Err(rejection.with_detail(UPSTREAM).with_retry_after(Some(pause)));
+            let rejection = rejection.with_detail("the upstream asked for a pause");
+            return Err(rejection.with_retry_after(Some(pause)));
         }
         return tokio::select! {
             biased;
@@ -229,5 +230,3 @@ impl Drop for Unsent {
         }
     }
 }
-
-const UPSTREAM: &str = "the upstream asked for a pause";
