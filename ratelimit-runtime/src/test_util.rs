@@ -67,7 +67,7 @@ pub fn rejection(reason: Reason, retry_after: Option<Duration>) -> Rejection {
 }
 
 /// Makes the embedded store of these limits fail every call with an error of this kind, or work again with `None`: for
-/// tests of `on_store_error` and of 503 answers. It has no effect on Redis.
+/// tests of `on_store_error` and of 503 responses. It has no effect on Redis.
 ///
 /// Calls of `per_client` limiters are counted by the process, so they are admitted as before.
 ///

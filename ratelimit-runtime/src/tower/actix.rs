@@ -49,7 +49,7 @@ where
 
     /// # Panics
     ///
-    /// If the limit is not valid; [`check`](Limit::check) returns the same as an error.
+    /// Panics if the limit is invalid; [`check`](Limit::check) returns the same as an error.
     fn new_transform(&self, inner: S) -> Self::Future {
         ready(Ok(LimitMiddleware { inner: Rc::new(inner), compiled: Arc::new(self.valid()) }))
     }
@@ -132,8 +132,8 @@ impl<S> fmt::Debug for LimitMiddleware<S> {
     }
 }
 
-/// With the feature `actix` it is a middleware too, which adds the headers to the answers of annotated handlers and of the
-/// [`Limit`]s inside.
+/// With the feature `actix` it is a middleware too, which adds the headers to the responses of annotated handlers and of
+/// the [`Limit`]s inside.
 impl<S, B> Transform<S, ServiceRequest> for Headers
 where
     S: Service<ServiceRequest, Response = ServiceResponse<B>, Error = Error>,
@@ -151,7 +151,7 @@ where
     }
 }
 
-/// An actix service whose answers have the headers of rate limits; made by [`Headers`].
+/// An actix service whose responses have the headers of rate limits; created by [`Headers`].
 pub struct HeadersMiddleware<S> {
     inner: S,
     headers: Headers,

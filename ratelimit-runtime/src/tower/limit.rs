@@ -64,7 +64,7 @@ impl Limit {
     }
 
     /// Limits the requests of each key of this template by the quota of the limits file, or else by
-    /// the stored one. Without either, requests are answered by 500.
+    /// the stored one. Without either, requests are rejected with 500.
     pub fn configured(template: &str) -> Self {
         Self::of(template, None)
     }
@@ -100,7 +100,7 @@ impl Limit {
     }
 
     /// Sets the number of permits that a request takes (1 by default). A request for 0 permits is
-    /// free; one for more than the limiter can ever grant is answered by 422.
+    /// free; one for more than the limiter can ever grant is rejected with 422.
     pub fn permits(self, cost: impl Fn(&request::Parts) -> u64 + Send + Sync + 'static) -> Self {
         let cost: OfRequest<u64> = Arc::new(cost);
         self.with_each(|member| member.permits = Some(Arc::clone(&cost)))
@@ -167,7 +167,7 @@ impl Limit {
 
     /// # Panics
     ///
-    /// If it is not valid.
+    /// Panics if it is invalid.
     pub(super) fn valid(&self) -> Compiled {
         self.compiled().unwrap_or_else(|error| panic!("{error}"))
     }

@@ -37,7 +37,6 @@ impl FromRejection for HttpResponse {
     }
 }
 
-/// As for axum responses.
 #[diagnostic::do_not_recommend]
 impl<B> Judged for HttpResponse<B> {
     fn outcome(&self) -> Option<RefundOn> {
@@ -55,7 +54,7 @@ pub(crate) fn answer(rejection: &Rejection, headers: Headers) -> HttpResponse {
     answer.body(body)
 }
 
-/// By the trusted proxies of [`Limits::current`](crate::Limits::current).
+/// Finds the client by the trusted proxies of [`Limits::current`].
 impl FromRequest for ClientIp {
     type Error = Rejection;
     type Future = Ready<Result<Self, Rejection>>;

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_wait_is_told_in_whole_seconds_rounded_up() {
+    fn a_wait_is_in_whole_seconds_rounded_up() {
         let limiter: Arc<str> = "l".into();
         for (ms, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_001, 60)] {
             let wait = Some(Duration::from_millis(ms));
