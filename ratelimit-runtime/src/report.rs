@@ -205,11 +205,11 @@ impl fmt::Display for Entry {
 
 fn write_settings(f: &mut fmt::Formatter<'_>, settings: &[Setting]) -> fmt::Result {
     let is_one_of_several = |name| settings.iter().filter(|other| other.name == name).count() > 1;
+    let all = f.alternate();
     let is_shown = |setting: &&Setting| {
-        f.alternate() || setting.source != Source::BuiltIn || is_one_of_several(setting.name)
+        all || setting.source != Source::BuiltIn || is_one_of_several(setting.name)
     };
-    let shown: Vec<&Setting> = settings.iter().filter(is_shown).collect();
-    shown.into_iter().try_for_each(|setting| write!(f, "\n  {setting}"))
+    settings.iter().filter(is_shown).try_for_each(|setting| write!(f, "\n  {setting}"))
 }
 
 impl fmt::Display for LimiterReport {
