@@ -250,7 +250,7 @@ impl Event {
     }
 
     /// Returns the topic; events of one topic are counted together. Rejections for two reasons have two.
-    fn topic(&self) -> (&'static str, Option<Reason>) {
+    fn topic(&self) -> Topic {
         match self {
             Self::Reconciled { outcome, .. } => (outcome.word(), None),
             Self::Rejected { rejection } => (self.word(), Some(rejection.reason())),
@@ -270,6 +270,9 @@ impl Event {
         )
     }
 }
+
+/// The kind of an event, or the outcome of a reconciliation, and the reason of a rejection.
+type Topic = (&'static str, Option<Reason>);
 
 pub(crate) type Callback = Arc<dyn Fn(&Event) + Send + Sync>;
 

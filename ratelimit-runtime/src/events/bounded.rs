@@ -11,8 +11,8 @@ use std::{
 
 use tokio::time::Instant;
 
-use super::{Event, Shared};
-use crate::{Reason, clock, count::Count};
+use super::{Event, Shared, Topic};
+use crate::{clock, count::Count};
 
 const EVERY: Duration = Duration::from_secs(10);
 /// The maximum number of limiters reported separately in that time, per kind of event; the others share a report.
@@ -48,14 +48,24 @@ impl Occurrences {
 /// The events reported recently.
 #[derive(Default)]
 pub(super) struct Bounded {
-    reported: Mutex<HashMap<Topic, Reported>>,
+    reported: Mutex<HashMap<Subject, Reported>>,
     /// Whether the background task runs.
     counting: AtomicBool,
 }
 
-/// The topic of an event, and its limiter; `None` for all limiters that are not reported separately.
-#[derive(Clone, PartialEq, Eq, Hash)]
-struct Topic((&'static str, Option<Reason>), Option<Arc<str>>);
+/// What the events of one report have in common.
+#[derive(PartialEq, Eq, Hash)]
+struct Subject {
+    topic: Topic,
+    /// `None` for all limiters that are not reported separately.
+    limiter: Option<Arc<str>>,
+}
+
+impl Subject {
+    fn of(event: &Event) -> Self {
+        Self { topic: event.topic(), limiter: event.limiter().cloned() }
+    }
+}
 
 struct Reported {
     occurrences: Arc<Occurrences>,
@@ -65,7 +75,7 @@ struct Reported {
 }
 
 impl Bounded {
-    fn reported(&self) -> MutexGuard<'_, HashMap<Topic, Reported>> {
+    fn reported(&self) -> MutexGuard<'_, HashMap<Subject, Reported>> {
         self.reported.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -73,8 +83,7 @@ impl Bounded {
 impl Shared {
     /// Reports an event, or counts it.
     pub(super) fn bounded(self: &Arc<Self>, event: Event) {
-        let known = Topic(event.topic(), event.limiter().cloned());
-        let occurrences = match self.bounded.reported().get_mut(&known) {
+        let occurrences = match self.bounded.reported().get_mut(&Subject::of(&event)) {
             Some(reported) => {
                 reported.last = event.clone();
                 Arc::clone(&reported.occurrences)
@@ -102,7 +111,7 @@ impl Shared {
     #[cold]
     fn report(self: &Arc<Self>, mut occurrences: Arc<Occurrences>, event: Event) {
         let mut reported = self.bounded.reported();
-        let (kind, now) = (event.topic(), clock::instant());
+        let now = clock::instant();
         let is_known = |known: &&mut Reported| Arc::ptr_eq(&known.occurrences, &occurrences);
         if let Some(known) = reported.values_mut().find(is_known) {
             if now.duration_since(known.at) < EVERY {
@@ -113,11 +122,11 @@ impl Shared {
             }
             known.at = now;
         } else {
-            let mut topic = Topic(kind, event.limiter().cloned());
-            if reported.keys().filter(|topic| topic.0 == kind).count() >= MOST {
+            let mut subject = Subject::of(&event);
+            if reported.keys().filter(|other| other.topic == subject.topic).count() >= MOST {
                 occurrences.take_unreported();
-                topic = Topic(kind, None);
-                if let Some(others) = reported.get_mut(&topic) {
+                subject.limiter = None;
+                if let Some(others) = reported.get_mut(&subject) {
                     others.last = event.clone();
                     let occurrences = Arc::clone(&others.occurrences);
                     drop(reported);
@@ -127,7 +136,7 @@ impl Shared {
                 occurrences.count.increase();
             }
             let (occurrences, last) = (Arc::clone(&occurrences), event.clone());
-            reported.insert(topic, Reported { occurrences, last, at: now });
+            reported.insert(subject, Reported { occurrences, last, at: now });
         }
         occurrences.reported.fetch_add(1, Ordering::Relaxed);
         drop(reported);
@@ -176,7 +185,7 @@ async fn report_counts(shared: Weak<Shared>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Rejection, StoreError, engine::Engine, events::Events};
+    use crate::{Reason, Rejection, StoreError, engine::Engine, events::Events};
 
     #[test]
     fn a_count_names_a_cause_of_its_time() {
