@@ -20,11 +20,11 @@ pub(super) fn bounds(calendar: Calendar, now: u64) -> Option<Bounds> {
     let zone = zone(calendar.zone)?;
     let now = i64::try_from(now).ok()?;
     let bounds = match calendar.unit {
-        CalendarUnit::Minute => by_the_clock(&zone, 60_000, now),
-        CalendarUnit::Hour => by_the_clock(&zone, 3_600_000, now),
-        unit => by_the_date(&zone, unit, now),
+        CalendarUnit::Minute => by_the_clock(&zone, 60_000, now).ok(),
+        CalendarUnit::Hour => by_the_clock(&zone, 3_600_000, now).ok(),
+        unit => by_the_date(&zone, unit, now).ok().flatten(),
     };
-    Some(bounds.ok()??.map(|ms| u64::try_from(ms).unwrap_or(0)))
+    Some(bounds?.map(|ms| u64::try_from(ms).unwrap_or(0)))
 }
 
 fn zone(zone: ratelimit_spec::TimeZone) -> Option<TimeZone> {
@@ -79,10 +79,10 @@ fn first_instant(zone: &TimeZone, date: Date) -> Result<i64, Error> {
 
 /// Returns windows that begin whenever the local clocks show a full minute or hour. A half-hour
 /// change that skips one makes a window longer; no window is shorter.
-fn by_the_clock(zone: &TimeZone, unit: i64, now: i64) -> Result<Option<[i64; 4]>, Error> {
+fn by_the_clock(zone: &TimeZone, unit: i64, now: i64) -> Result<[i64; 4], Error> {
     let start = full_at_last(zone, unit, now)?;
     let end = full_next(zone, unit, now)?;
-    Ok(Some([full_at_last(zone, unit, start - 1)?, start, end, full_next(zone, unit, end)?]))
+    Ok([full_at_last(zone, unit, start - 1)?, start, end, full_next(zone, unit, end)?])
 }
 
 fn full_at_last(zone: &TimeZone, unit: i64, mut now: i64) -> Result<i64, Error> {
