@@ -130,7 +130,7 @@ impl Annotation {
         let Rare { unit, time_zone, limits, warm_up_ms } = *self.rare.unwrap_or(&Rare::NONE);
         Settings {
             rate: set(self.rate),
-            per: window(set(self.per_ms), unit),
+            per: unit.map(calendar).or(set(self.per_ms).map(length)),
             time_zone: time_zone.and_then(|name| name.parse().ok()),
             limits: limits.map(|limits| limits.iter().map(limit).collect()),
             mode: self.mode,
@@ -150,11 +150,11 @@ impl Annotation {
         match self.declared {
             None => none,
             Some(FromFile::Rate(rate, per_ms)) => {
-                Settings { rate: Some(*rate), per: window(Some(*per_ms), None), ..none }
+                Settings { rate: Some(*rate), per: Some(length(*per_ms)), ..none }
             }
             Some(FromFile::Calendar(rate, unit, zone)) => Settings {
                 rate: Some(*rate),
-                per: window(None, Some(*unit)),
+                per: Some(calendar(*unit)),
                 time_zone: zone.parse().ok(),
                 algorithm: Some(Algorithm::FixedWindow),
                 ..none
@@ -203,10 +203,12 @@ fn set<N: Default + PartialEq>(number: N) -> Option<N> {
     (number != N::default()).then_some(number)
 }
 
-/// Returns a window from its length, or from the name of its calendar unit.
-fn window(per_ms: Option<u64>, unit: Option<CalendarUnit>) -> Option<Per> {
-    let length = unit.map(CalendarUnit::nominal).or(per_ms.map(Duration::from_millis))?;
-    Some(Per { length, unit })
+fn length(ms: u64) -> Per {
+    Per { length: Duration::from_millis(ms), unit: None }
+}
+
+fn calendar(unit: CalendarUnit) -> Per {
+    Per { length: unit.nominal(), unit: Some(unit) }
 }
 
 fn limit((rate, per_ms): &(u32, u64)) -> Limit {
