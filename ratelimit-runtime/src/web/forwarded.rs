@@ -50,7 +50,7 @@ struct Reader<'a> {
     rest: &'a str,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     /// Reads `for=192.0.2.43;proto=http`, and returns the address of `for`; the outer `None` means malformed.
     fn element(&mut self) -> Option<Option<IpAddr>> {
         let mut found = None;
@@ -81,7 +81,7 @@ impl Reader<'_> {
         if !self.eat('"') {
             // Addresses with a colon should be quoted, but often are not.
             let value = self.take_while(|c| is_token(c) || matches!(c, ':' | '[' | ']'));
-            return (!value.is_empty()).then_some(value);
+            return (!value.is_empty()).then(|| value.to_owned());
         }
         let mut value = String::new();
         let mut chars = self.rest.char_indices();
@@ -104,11 +104,11 @@ impl Reader<'_> {
         rest.is_some()
     }
 
-    fn take_while(&mut self, fits: impl Fn(char) -> bool) -> String {
+    fn take_while(&mut self, fits: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|c| !fits(c)).unwrap_or(self.rest.len());
         let (taken, rest) = self.rest.split_at(end);
         self.rest = rest;
-        taken.to_owned()
+        taken
     }
 
     fn skip_space(&mut self) {
