@@ -88,7 +88,7 @@ pub struct Problem {
     limiter: Option<String>,
     setting: Option<&'static str>,
     message: String,
-    source: Option<Arc<dyn Error + Send + Sync>>,
+    source: Option<Box<dyn Error + Send + Sync>>,
 }
 
 /// The kind of a [`Problem`].
@@ -133,7 +133,7 @@ impl Problem {
     }
 
     pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
-        self.source = Some(Arc::new(source));
+        self.source = Some(Box::new(source));
         self
     }
 
