@@ -140,12 +140,6 @@ impl System {
     }
 }
 
-impl Default for Clock {
-    fn default() -> Self {
-        Self::system()
-    }
-}
-
 #[cfg(any(test, feature = "test-util"))]
 impl From<ManualClock> for Clock {
     fn from(manual: ManualClock) -> Self {
