@@ -101,8 +101,8 @@ pub(crate) fn fingerprint(file: Option<&ratelimit_spec::LimitsFile>) -> u32 {
     let mut hasher = DefaultHasher::new();
     annotations.hash(&mut hasher);
     if let Some(file) = file {
-        let said = format!("{:?} {:?} {:?}", file.default, file.limiters, file.prefixes);
-        (file.revision, said).hash(&mut hasher);
+        let settings = format!("{:?} {:?} {:?}", file.default, file.limiters, file.prefixes);
+        (file.revision, settings).hash(&mut hasher);
     }
     let hash = hasher.finish();
     u32::try_from(hash >> 32).unwrap_or_default()
