@@ -163,11 +163,9 @@ fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
 /// Returns the `RateLimit-Policy` value. Most responses of a program have one of a few, which each thread caches.
 fn policy(policies: &[Policy<'_>]) -> Option<HeaderValue> {
     let [Policy { name, quota }] = policies else { return written(policies) };
-    let known = || {
-        let is = |known: &Written| known.quota == *quota && known.name == **name;
-        WRITTEN.with_borrow(|all| Some(all.iter().find(|known| is(known))?.value.clone()))
-    };
-    known().or_else(|| {
+    let is_this = |known: &&Written| known.quota == *quota && known.name == **name;
+    let known = |all: &Vec<Written>| Some(all.iter().find(is_this)?.value.clone());
+    WRITTEN.with_borrow(known).or_else(|| {
         let value = written(policies)?;
         let own = Written { name: name.to_string(), quota: *quota, value: value.clone() };
         WRITTEN.with_borrow_mut(|all| {
