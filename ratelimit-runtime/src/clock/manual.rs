@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -77,8 +78,7 @@ impl ManualClock {
     pub(super) async fn sleep(&self, duration: Duration) {
         let until = self.now_ms() + whole_ms(duration);
         loop {
-            let moved = self.0.moved.notified();
-            tokio::pin!(moved);
+            let mut moved = pin!(self.0.moved.notified());
             moved.as_mut().enable();
             if self.now_ms() >= until {
                 return;
