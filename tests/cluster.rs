@@ -42,6 +42,17 @@ fn limiters(
     names.take(20).map(|name| limits.limiter(&name, quota)).collect()
 }
 
+/// The name of a limiter of the same node, and of a slot near this one.
+fn near(cluster: &RedisCluster, slot: u16) -> String {
+    let is_near = |name: &String| {
+        let other = cluster.slot_of(name);
+        other != slot
+            && other / 256 == slot / 256
+            && cluster.master_of(other) == cluster.master_of(slot)
+    };
+    (0..).map(|n| format!("near:{n}")).find(is_near).unwrap()
+}
+
 /// How many calls there were, and how many of them the store did not decide.
 async fn calls(limiters: &[Limiter], during: Duration) -> (u32, u32) {
     let (start, mut all, mut degraded) = (Instant::now(), 0, 0);
@@ -143,13 +154,8 @@ async fn a_slot_that_moves_costs_the_others_of_its_node_nothing() {
     let cluster = RedisCluster::start();
     let limits = limits(&cluster).await;
     let slot = cluster.slot_of("moving");
-    let (from, to) = (cluster.master_of(slot), (cluster.master_of(slot) + 1) % 3);
-    // Of the same node, and of slots near this one.
-    let is_near = |name: &String| {
-        let other = cluster.slot_of(name);
-        other != slot && other / 256 == slot / 256 && cluster.master_of(other) == from
-    };
-    let near = (0..).map(|n| format!("near:{n}")).find(is_near).unwrap();
+    let to = (cluster.master_of(slot) + 1) % 3;
+    let near = near(&cluster, slot);
     let quota = Quota::new(1_000_000, 60 * SECOND).unwrap();
     let [moving, near] = ["moving", &near].map(|name| vec![limits.limiter(name, quota)]);
     assert_eq!(calls(&[&moving[..], &near[..]].concat(), SECOND / 2).await.1, 0);
@@ -168,6 +174,51 @@ async fn a_slot_that_moves_costs_the_others_of_its_node_nothing() {
     cluster.move_rest(slot, to);
     tokio::time::sleep(2 * SECOND).await;
     assert_eq!(calls(&[&moving[..], &near[..]].concat(), SECOND / 2).await.1, 0, "it has moved");
+}
+
+/// The other slots of the old node counted as unavailable for as long as the new one was.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_that_moves_to_a_node_out_of_reach_costs_the_others_of_its_node_nothing() {
+    let cluster = RedisCluster::builder().proxied().start();
+    let down = Arc::<Mutex<Vec<_>>>::default();
+    let seen = Arc::clone(&down);
+    let builder = Limits::builder().redis(cluster.url()).no_limits_file().deadline(DEADLINE);
+    let builder = builder.on_event(move |event| {
+        if let Event::StoreDown { node, .. } = event {
+            seen.lock().unwrap().push(node.clone());
+        }
+    });
+    let limits = builder.build().await.unwrap();
+    let slot = cluster.slot_of("moving");
+    let to = (cluster.master_of(slot) + 1) % 3;
+    let near = near(&cluster, slot);
+    let bucket = Quota::new(1_000_000, 60 * SECOND).unwrap().token_bucket(1_000_000).unwrap();
+    let [moving, near] = ["moving", &near].map(|name| vec![limits.limiter(name, bucket)]);
+    assert_eq!(calls(&[&moving[..], &near[..]].concat(), SECOND / 2).await.1, 0);
+
+    // The nodes reach each other without the proxies.
+    cluster.proxy(to).cut();
+    cluster.start_migration(slot, to);
+    cluster.migrate_key("moving", to);
+    for moves in [true, false] {
+        let of_moving = {
+            let moving = moving.clone();
+            tokio::spawn(async move { calls(&moving, 2 * SECOND).await })
+        };
+        let (all, degraded) = calls(&near, 2 * SECOND).await;
+        assert_eq!(degraded, 0, "of {all}; the slot moves: {moves}");
+        let (all, degraded) = of_moving.await.unwrap();
+        assert_eq!(degraded, all, "calls of the slot; it moves: {moves}");
+        if moves {
+            cluster.move_rest(slot, to);
+        }
+    }
+    cluster.proxy(to).restore();
+    tokio::time::sleep(2 * SECOND).await;
+    assert_eq!(calls(&[&moving[..], &near[..]].concat(), SECOND / 2).await.1, 0, "in reach");
+    let (down, out_of_reach) = (down.lock().unwrap(), cluster.proxy(to).address());
+    assert!(!down.is_empty());
+    assert!(down.iter().all(|node| node.as_deref() == Some(&*out_of_reach)), "{down:?}");
 }
 
 /// A bucket or a fixed window has its hash alone, which is on one node.

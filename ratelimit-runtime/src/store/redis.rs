@@ -192,18 +192,19 @@ impl RedisStore {
                     && link.gates.why_closed(call.keys()).is_none()
                     && !attempt.line.is_over(link.engine()).await
                 {
-                    link.close(call.keys(), error.clone());
+                    attempt.close(call.keys(), error.clone());
                 }
                 return Err(error);
             }
             Err(elapsed) => elapsed,
         };
-        let Progress { used, is_sent, excuse } = std::mem::take(&mut *attempt.progress());
+        let Progress { used, redirected, is_sent, excuse } =
+            std::mem::take(&mut *attempt.progress());
         let waited = format!("redis: no reply within {:?}", link.deadline);
         let error = excuse.unwrap_or_else(|| StoreError::timeout(waited));
         if !elapsed.stalled
             && attempt.concerns_all(&error)
-            && link.close(call.keys(), error.clone())
+            && link.close(call.keys(), error.clone(), redirected.as_ref())
             && let Some(live) = used
         {
             live.timed_out();

@@ -13,7 +13,7 @@ use super::{
     line::{Line, Live},
     link::Link,
 };
-use crate::{StoreError, StoreErrorKind, clock, home::Home};
+use crate::{StoreError, StoreErrorKind, clock, home::Home, store::StateKeys};
 
 /// Pauses between attempts that the server rejected with "not yet".
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -31,6 +31,8 @@ pub(super) struct Attempt<'a> {
 pub(super) struct Progress {
     /// The connection that was used last.
     pub(super) used: Option<Arc<Live>>,
+    /// The node to which the last attempt was redirected, if it was.
+    pub(super) redirected: Option<Arc<str>>,
     /// Whether a reply is awaited.
     pub(super) is_sent: bool,
     /// Why the server has not executed it yet.
@@ -58,6 +60,12 @@ impl<'a> Attempt<'a> {
         self.progress().used.is_some()
     }
 
+    /// Makes calls like this one fail at once from now on, because of this error. Returns false if that was already so.
+    pub(super) fn close(&self, keys: &StateKeys, error: StoreError) -> bool {
+        let redirected = self.progress().redirected.clone();
+        self.link.close(keys, error, redirected.as_ref())
+    }
+
     /// Returns why the server has not executed it yet, for a caller that stops waiting.
     pub(super) fn excuse(&self) -> Option<StoreError> {
         self.progress().excuse.take()
@@ -69,6 +77,7 @@ impl<'a> Attempt<'a> {
         let mut hash_alone = None;
         loop {
             let moved = home.take();
+            self.progress().redirected = moved.clone();
             let live = match &moved {
                 Some(server) => self.link.connected(&self.line, server).await?,
                 None => self.link.live(&self.line, call.keys()).await?,

@@ -109,10 +109,19 @@ impl Gates {
         why.map_or(Ok(()), Err)
     }
 
-    /// Closes the gate of these keys. Returns false if it was closed already.
-    pub(super) fn close(&self, keys: &StateKeys, error: StoreError) -> bool {
+    /// Closes the gate of these keys, for the slots of their node or of the one to which that `redirected` the call.
+    /// Returns false if it was closed already.
+    pub(super) fn close(
+        &self,
+        keys: &StateKeys,
+        error: StoreError,
+        redirected: Option<&Arc<str>>,
+    ) -> bool {
         // An error of the whole cluster concerns no single node.
-        let node = if concerns_cluster(&error) { None } else { self.node_of(keys) };
+        let node = match concerns_cluster(&error) {
+            true => None,
+            false => self.failed_node(keys, redirected),
+        };
         let mut gate = self.gate(keys);
         if self.is_ended() {
             return false;
@@ -209,6 +218,17 @@ impl Gates {
     /// Returns the last known node that serves these keys.
     pub(super) fn node_of(&self, keys: &StateKeys) -> Option<Arc<Node>> {
         self.nodes.load().as_ref()?.of(slot(keys))
+    }
+
+    /// Returns the node that failed: the one that serves these keys, or the one to which it redirected their call.
+    fn failed_node(&self, keys: &StateKeys, redirected: Option<&Arc<str>>) -> Option<Arc<Node>> {
+        let known = self.node_of(keys);
+        match redirected {
+            Some(server) if known.as_ref().is_none_or(|node| node.address != *server) => {
+                Some(Arc::new(self.nodes()?.with_slot(server, slot(keys))))
+            }
+            _ => known,
+        }
     }
 
     /// Returns all known nodes of a cluster.
@@ -310,9 +330,10 @@ mod tests {
         };
         let [first, second] = [in_slots(5376..=5460), in_slots(5461..=5631)];
         let error = || StoreError::unavailable("gone");
-        assert!(gates.close(&first, error()) && !gates.close(&first, error()));
+        let close = |keys| gates.close(keys, error(), None);
+        assert!(close(&first) && !close(&first));
         assert!(gates.why_closed(&second).is_none());
-        assert!(gates.close(&second, error()), "another node needs a probe of its own");
+        assert!(close(&second), "another node needs a probe of its own");
         gates.stays_closed(&first, error());
         gates.open(&second);
         assert!(gates.why_closed(&second).is_none() && gates.why_closed(&first).is_some());

@@ -210,10 +210,15 @@ impl Link {
         }
     }
 
-    /// Makes calls fail at once from now on, and probes the server in the background. Returns false if that
-    /// was already so.
-    pub(super) fn close(self: &Arc<Self>, keys: &StateKeys, error: StoreError) -> bool {
-        if !self.gates.close(keys, error) {
+    /// Makes calls fail at once from now on, and probes the server in the background: the node of these keys, or the one
+    /// to which that `redirected` the call. Returns false if that was already so.
+    pub(super) fn close(
+        self: &Arc<Self>,
+        keys: &StateKeys,
+        error: StoreError,
+        redirected: Option<&Arc<str>>,
+    ) -> bool {
+        if !self.gates.close(keys, error, redirected) {
             return false;
         }
         let (weak, keys) = (Arc::downgrade(self), keys.clone());
@@ -308,7 +313,7 @@ async fn watch(link: Weak<Link>, keys: StateKeys) {
         if let Err(error) = link.probe(&keys).await
             && error.kind() != StoreErrorKind::Timeout
         {
-            link.close(&keys, error);
+            link.close(&keys, error, None);
             return;
         }
     }

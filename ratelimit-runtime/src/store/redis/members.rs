@@ -34,7 +34,7 @@ impl RedisStore {
         // A server that refuses further connections may still serve those that calls have; one that hangs does not.
         let unreached = error.kind() == StoreErrorKind::Unavailable && !attempt.was_connected();
         if attempt.concerns_all(&error) && !(unreached && self.link.is_connected(&keys)) {
-            self.link.close(&keys, error.clone());
+            attempt.close(&keys, error.clone());
         }
         Err(error)
     }

@@ -71,6 +71,14 @@ impl Nodes {
         self.0.iter().map(|node| Arc::clone(&node.address)).collect()
     }
 
+    /// Returns the node at this address, with one slot more than it is known to serve.
+    pub(super) fn with_slot(&self, address: &Arc<str>, slot: u16) -> Node {
+        let known = self.0.iter().find(|node| node.address == *address);
+        let mut slots = known.map_or_else(Vec::new, |node| node.slots.clone());
+        slots.push(slot..=slot);
+        Node { address: Arc::clone(address), slots }
+    }
+
     pub(super) fn of(&self, slot: u16) -> Option<Arc<Node>> {
         self.0.iter().find(|node| node.serves(slot)).cloned()
     }

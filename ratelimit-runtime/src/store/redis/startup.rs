@@ -44,7 +44,7 @@ impl RedisStore {
             if error.kind() == StoreErrorKind::Misconfigured {
                 return Err(error);
             }
-            self.link.close(&keys, error);
+            self.link.close(&keys, error, None);
         }
         // A node that does not reply affects its own calls only.
         let _ = clock::timeout(self.link.engine(), limit, self.link.meet_nodes(&line)).await;
