@@ -48,7 +48,7 @@ fn files(folder: &str, ending: &str) -> Vec<(String, String)> {
 fn floor(module: &str) -> Option<u8> {
     Some(match module {
         "annotation" | "key" | "quota" | "decision" | "rejection" | "refund" | "error"
-        | "clock" | "calendar" | "count" | "engine" | "words" => 0,
+        | "clock" | "calendar" | "count" | "engine" | "retry_after" | "words" => 0,
         "algorithm" | "home" | "task" => 1,
         "store" => 2,
         "limiter" | "limits" | "members" | "registry" | "report" | "settings" => 3,

@@ -320,8 +320,9 @@ pub(crate) async fn timeout_on<F: Future>(
     Err(Elapsed { stalled: late > LATE.max(limit / 8) })
 }
 
+/// The time of day, by this machine.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that reads time")]
-fn wall_time() -> SystemTime {
+pub(crate) fn wall_time() -> SystemTime {
     SystemTime::now()
 }
 

@@ -149,6 +149,8 @@ mod refund;
 mod registry;
 mod rejection;
 pub mod report;
+#[cfg(any(feature = "client", feature = "_web"))]
+mod retry_after;
 mod settings;
 mod store;
 mod task;

@@ -349,9 +349,12 @@ async fn a_rejected_request_is_not_repeated_before_every_limit_admits_it() {
 
 #[tokio::test]
 async fn a_handler_may_ask_for_a_later_retry() {
-    const DATE: &str = "Fri, 31 Dec 1999 23:59:59 GMT";
+    const PAST: &str = "Fri, 31 Dec 1999 23:59:59 GMT";
+    const FUTURE: &str = "Thu, 31 Dec 2499 23:59:59 GMT";
 
-    for (own, sent) in [("59", "60"), ("61", "61"), (DATE, DATE)] {
+    let malformed = [("soon", "60"), ("-1", "60"), ("90.5", "60"), ("", "60")];
+    let dates = [(PAST, "60"), (FUTURE, FUTURE)];
+    for (own, sent) in [("59", "60"), ("61", "61")].into_iter().chain(dates).chain(malformed) {
         let (limits, _) = limits().await;
         let handler = async move || match own_error(Path(1)).await {
             Ok(_) => StatusCode::OK.into_response(),

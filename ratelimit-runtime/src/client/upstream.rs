@@ -4,13 +4,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use http::{
     HeaderMap, Response, StatusCode,
-    header::{DATE, HeaderName, HeaderValue, RETRY_AFTER},
+    header::{HeaderName, HeaderValue},
 };
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 
-use crate::rejection::is_rejected;
 #[cfg(feature = "tonic")]
 use crate::web::retry_info;
+use crate::{rejection::is_rejected, retry_after};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
@@ -41,28 +41,11 @@ impl Answered for reqwest::Response {
 /// in the latter's draft; malformed headers are ignored.
 pub(super) fn pause(answer: &impl Answered, now_ms: u64) -> Option<Duration> {
     let (status, headers) = answer.head();
-    let asked = is_rejected(status, headers).then(|| retry_after(headers, now_ms)).flatten();
+    let now = || UNIX_EPOCH + Duration::from_millis(now_ms);
+    let asked = is_rejected(status, headers).then(|| retry_after::read(headers, now)).flatten();
     // The status of a gRPC method knows the limit that rejected it; the service around it may know more of them.
     let pause = asked.max(retry_info(headers)).or_else(|| used_up(headers))?;
     (pause > Duration::ZERO).then_some(pause)
-}
-
-/// Reads `Retry-After`: seconds, or a date on the upstream's clock.
-fn retry_after(headers: &HeaderMap, now_ms: u64) -> Option<Duration> {
-    let date = |value: &HeaderValue| httpdate::parse_http_date(value.to_str().ok()?).ok();
-    let now = || UNIX_EPOCH + Duration::from_millis(now_ms);
-    let value = headers.get(RETRY_AFTER)?;
-    let digits = value
-        .to_str()
-        .ok()
-        .map(str::trim)
-        .filter(|text| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()));
-    // A number that is too large is longer than any pause.
-    let seconds = digits.map(|digits| digits.parse().unwrap_or(u64::MAX));
-    seconds.map(Duration::from_secs).or_else(|| {
-        let upstream_now = headers.get(DATE).and_then(date).unwrap_or_else(now);
-        Some(date(value)?.duration_since(upstream_now).unwrap_or_default())
-    })
 }
 
 /// Reads `RateLimit`: the longest time for which a limit has no permits.

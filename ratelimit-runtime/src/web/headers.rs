@@ -9,7 +9,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use crate::{CalendarUnit, Decision, Quota, Reason, Rejection};
+use crate::{CalendarUnit, Decision, Quota, Reason, Rejection, clock::wall_time, retry_after};
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 const LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -41,9 +41,8 @@ struct Written {
 ///
 /// `Retry-After` is written in any case to a rejected request that is worth repeating: in whole
 /// seconds, rounded up, and at least 1. Limits that admitted the request with their last permit count too: the request is
-/// not repeated before each of them has another one. A later `Retry-After` of the service's own stays, and so does one
-/// that is not a number of seconds. With the feature `tonic`, the `RetryInfo` of a rejected gRPC method becomes no earlier
-/// either.
+/// not repeated before each of them has another one. A later `Retry-After` of the service's own stays, in seconds or as a
+/// date. With the feature `tonic`, the `RetryInfo` of a rejected gRPC method becomes no earlier either.
 ///
 /// With the feature `tower` it is a layer, and with `actix` a middleware, which adds the headers to
 /// the responses of annotated handlers.
@@ -103,7 +102,8 @@ impl Headers {
             #[cfg(feature = "tonic")]
             super::retry_info::retry_not_before(used_up, headers);
             let seconds = seconds.max(whole_seconds(used_up));
-            if headers.get(RETRY_AFTER).is_none_or(|own| is_earlier(own, seconds)) {
+            let own = retry_after::read(headers, wall_time);
+            if own.is_none_or(|own| own < Duration::from_secs(seconds)) {
                 headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
             }
         }
@@ -128,12 +128,6 @@ fn used_up(reported: Reported<'_>) -> Duration {
     let admitted = parts.iter().filter(|part| is_reported(part) && part.retry_after().is_none());
     let used_up = admitted.filter(|part| part.remaining() == 0);
     used_up.map(|part| part.more_after).max().unwrap_or_default()
-}
-
-/// Returns whether a `Retry-After` in seconds ends before these. The service's own may be a date.
-fn is_earlier(own: &HeaderValue, seconds: u64) -> bool {
-    let own = own.to_str().ok().and_then(|own| own.parse::<u64>().ok());
-    own.is_some_and(|own| own < seconds)
 }
 
 fn write_ietf(reported: Reported<'_>, headers: &mut HeaderMap) {
