@@ -13,6 +13,8 @@ mod grpc;
 mod handlers;
 #[path = "web/layer.rs"]
 mod layer;
+#[path = "web/retried.rs"]
+mod retried;
 #[path = "web/served.rs"]
 mod served;
 #[path = "web/settled.rs"]

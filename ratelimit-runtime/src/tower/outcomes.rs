@@ -19,12 +19,14 @@ pub(super) fn describe<'a>(
     outcomes: impl Iterator<Item = Result<&'a Decision, &'a Rejection>> + Clone,
     response: &mut response::Parts,
 ) {
+    let is_rejected = is_rejected(response.status, &response.headers);
+    let admitted = outcomes.clone().filter_map(Result::ok);
+    // A rejected response may be about any rejection.
+    let outcomes = outcomes.filter(|outcome| {
+        is_rejected || !outcome.is_err_and(|it| is_outdated(it, admitted.clone()))
+    });
     // The rejection that the response is about: a handler goes on after earlier ones. It may have responded otherwise.
-    let rejection = outcomes
-        .clone()
-        .filter_map(Result::err)
-        .last()
-        .filter(|_| is_rejected(response.status, &response.headers));
+    let rejection = outcomes.clone().filter_map(Result::err).last().filter(|_| is_rejected);
     let is_decided = outcomes.clone().any(|it| it.map_or_else(Rejection::decision, Some).is_some());
     let described = outcomes.filter_map(|outcome| outcome.map_or_else(Rejection::limits, Some));
     let Some(decision) = strictest(described) else {
@@ -39,6 +41,18 @@ pub(super) fn describe<'a>(
     if is_decided {
         response.extensions.insert(rejected.unwrap_or(decision));
     }
+}
+
+/// Returns whether the limiter admitted a call after the wait of a rejection, such as that of a request which a service
+/// between two layers sent again.
+fn is_outdated<'a>(
+    rejection: &Rejection,
+    mut admitted: impl Iterator<Item = &'a Decision>,
+) -> bool {
+    let rejected_at = rejection.limits().map(Decision::at);
+    let over = rejected_at.zip(rejection.retry_after()).and_then(|(at, wait)| at.checked_add(wait));
+    let is_after = |it: &Decision| over.is_some_and(|over| it.at() >= over);
+    admitted.any(|it| it.limiter() == rejection.limiter() && is_after(it))
 }
 
 /// Combines the strictest decision of each limiter.
