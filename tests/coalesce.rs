@@ -26,13 +26,6 @@ async fn limits(url: &str) -> Limits {
     builder.deadline(20 * SECOND).build().await.unwrap()
 }
 
-/// Scripts the server ran so far.
-fn scripts(server: &RedisServer) -> u64 {
-    let stats: String = server.cli(&["INFO", "commandstats"]);
-    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
-}
-
 fn at_ms(decision: &Decision) -> u64 {
     let since = decision.at().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(since.as_millis()).unwrap()
@@ -59,7 +52,7 @@ async fn callers_share_a_call_and_each_is_told_its_own_part() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let limiter = behind(&proxy, 601, Duration::from_millis(30)).await;
-    let before = scripts(&server);
+    let before = server.calls("evalsha");
     let mut calls = Vec::new();
     for _ in 0..500 {
         let limiter = limiter.clone();
@@ -68,7 +61,7 @@ async fn callers_share_a_call_and_each_is_told_its_own_part() {
     for (nth, call) in calls.into_iter().enumerate() {
         assert_eq!(call.await.unwrap(), 599 - nth as u64, "first come, first served");
     }
-    let calls = scripts(&server) - before;
+    let calls = server.calls("evalsha") - before;
     assert!((2..=12).contains(&calls), "{calls} calls: one each 2 ms at most");
 }
 
@@ -145,12 +138,12 @@ async fn a_refusal_that_is_certain_is_not_asked_for() {
     let limits = limits(&server.url()).await;
     let limiter = limits.limiter("used", quota(3, HOUR));
     limiter.try_acquire(3).await.unwrap();
-    let (before, start) = (scripts(&server), Instant::now());
+    let (before, start) = (server.calls("evalsha"), Instant::now());
     for _ in 0..1_000 {
         let wait = limiter.try_acquire(1).await.unwrap_err().retry_after().unwrap();
         assert!(wait <= HOUR && wait > HOUR - 20 * SECOND, "{wait:?}");
     }
-    let asked = scripts(&server) - before;
+    let asked = server.calls("evalsha") - before;
     assert!(asked <= start.elapsed().as_secs() + 1, "asked {asked} times");
 }
 
@@ -218,7 +211,7 @@ async fn those_who_wait_ask_once_for_each_grant_and_go_in_order() {
     let server = RedisServer::start();
     let limiter = limits(&server.url()).await.limiter("queue", quota(20, SECOND / 2));
     limiter.try_acquire(20).await.unwrap();
-    let before = scripts(&server);
+    let before = server.calls("evalsha");
     let mut waiting = Vec::new();
     for _ in 0..100 {
         let limiter = limiter.clone();
@@ -228,7 +221,7 @@ async fn those_who_wait_ask_once_for_each_grant_and_go_in_order() {
     for waiter in waiting {
         history.push((at_ms(&waiter.await.unwrap()), 1));
     }
-    let asked = scripts(&server) - before;
+    let asked = server.calls("evalsha") - before;
     assert!(history.is_sorted(), "in the order they came");
     assert_kept(&history, 500, 20);
     assert!(asked <= 120, "{asked} calls for 100 grants");

@@ -61,12 +61,6 @@ impl Drop for Caller {
     }
 }
 
-fn script_calls(server: &RedisServer) -> u64 {
-    let stats: String = server.cli(&["INFO", "commandstats"]);
-    let evalsha = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    evalsha.and_then(|rest| rest.split(',').next()).map_or(0, |calls| calls.parse().unwrap())
-}
-
 /// How many permits each of the processes got.
 fn fight(paces: &[&str]) -> Vec<usize> {
     let (per_ms, run) = scale();
@@ -79,7 +73,7 @@ fn fight(paces: &[&str]) -> Vec<usize> {
     let shares: Vec<usize> = admitted.iter().map(Vec::len).collect();
     println!(
         "1 every {per_ms} ms for {run:?}, callers {paces:?}: {shares:?} by {} script calls",
-        script_calls(&server)
+        server.calls("evalsha")
     );
     let (all, most) = (shares.iter().sum::<usize>(), run.as_millis() / u128::from(per_ms));
     assert!(all as u128 * 10 >= most * 8, "{all} of {most}");

@@ -29,12 +29,6 @@ async fn redis(url: &str) -> Limits {
     builder.deadline(Duration::from_secs(5)).build().await.unwrap()
 }
 
-fn scripts(server: &RedisServer) -> u64 {
-    let stats: String = server.cli(&["INFO", "commandstats"]);
-    let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
-}
-
 async fn free(limiter: &Limiter) -> u64 {
     limiter.available_permits().await.unwrap()
 }
@@ -138,15 +132,19 @@ async fn a_refusal_leaves_no_trace_and_is_one_call_at_most() {
                     "WITHSCORES",
                 ])
             };
-            let (before, calls) = (log(), scripts(&server));
+            let (before, calls) = (log(), server.calls("evalsha"));
             for _ in 0..20 {
                 order("ann").await.unwrap_err();
             }
             assert_eq!(log(), before, "given back later, they would be dated anew");
-            assert!(scripts(&server) - calls <= 1, "{} calls", scripts(&server) - calls);
-            let calls = scripts(&server);
+            assert!(
+                server.calls("evalsha") - calls <= 1,
+                "{} calls",
+                server.calls("evalsha") - calls
+            );
+            let calls = server.calls("evalsha");
             order("bob").await.unwrap();
-            assert_eq!(scripts(&server) - calls, 1);
+            assert_eq!(server.calls("evalsha") - calls, 1);
         })
         .await;
 }

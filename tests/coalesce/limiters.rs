@@ -5,7 +5,7 @@ use std::time::Duration;
 use ratelimit_runtime::{Limiter, Limits, Permit, Reason, Rejection};
 use tests::{eventually, proxy::Proxy, redis_cluster::RedisCluster, redis_server::RedisServer};
 
-use super::{HOUR, SECOND, limits, quota, scripts};
+use super::{HOUR, SECOND, limits, quota};
 
 /// Limiters that were used before.
 async fn limiters(limits: &Limits, names: impl Iterator<Item = String>) -> Vec<Limiter> {
@@ -46,9 +46,9 @@ async fn callers_of_many_limiters_share_calls_and_are_decided_one_by_one() {
         limiter.try_acquire(8).await.unwrap();
     }
     proxy.delay(Duration::from_millis(20));
-    let before = scripts(&server);
+    let before = server.calls("evalsha");
     let results = at_once(&limiters, 2).await;
-    let calls = scripts(&server) - before;
+    let calls = server.calls("evalsha") - before;
     for (n, result) in results.iter().enumerate() {
         match result {
             Ok(permit) => assert_eq!((n % 3 > 0, permit.remaining()), (true, 7), "{n}"),
@@ -64,14 +64,14 @@ async fn one_caller_goes_out_at_once_beside_the_calls_of_others() {
     let proxy = Proxy::start(server.port());
     let limiters = limiters(&limits(&proxy.url()).await, names(2)).await;
     proxy.delay(Duration::from_millis(50));
-    let before = scripts(&server);
+    let before = server.calls("evalsha");
     let calls = limiters.iter().map(|limiter| {
         let limiter = limiter.clone();
         tokio::spawn(async move { limiter.try_acquire(1).await })
     });
     let calls: Vec<_> = calls.collect();
     eventually("both are sent while the answers are held back", SECOND, || {
-        scripts(&server) - before == 2
+        server.calls("evalsha") - before == 2
     });
     for call in calls {
         call.await.unwrap().unwrap();

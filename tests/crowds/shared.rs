@@ -158,12 +158,5 @@ pub(crate) fn numbers(rule: &str, rate: u64, per_ms: u64, burst: u64) -> String 
 
 /// How many scripts the server ran.
 pub(crate) fn script_calls(server: &RedisServer) -> u64 {
-    let stats: String = server.cli(&["INFO", "commandstats"]);
-    let of = |command: &str| {
-        let line =
-            stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
-        line.and_then(|rest| rest.split(',').next())
-            .map_or(0, |calls| calls.parse::<u64>().unwrap())
-    };
-    of("evalsha") + of("eval") + of("fcall")
+    ["evalsha", "eval", "fcall"].iter().map(|command| server.calls(command)).sum()
 }

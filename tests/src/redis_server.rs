@@ -232,6 +232,18 @@ impl RedisServer {
         field_of(&info, field)
     }
 
+    /// How often the server ran this command, in lower case, since it started.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server does not reply.
+    pub fn calls(&self, command: &str) -> u64 {
+        let stats: String = self.cli(&["info", "commandstats"]);
+        let calls = field_of(&stats, &format!("cmdstat_{command}"));
+        let calls = calls.strip_prefix("calls=").and_then(|rest| rest.split(',').next());
+        calls.map_or(0, |calls| calls.parse().expect("a number of calls"))
+    }
+
     pub(crate) fn password(&self) -> Option<&str> {
         self.login.as_ref().map(|login| login.password.as_str())
     }
