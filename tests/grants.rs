@@ -20,6 +20,7 @@ use std::{
 };
 
 use ratelimit_runtime::{Limiter, Limits};
+use tests::place::{now, window_begins};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,21 +42,11 @@ async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
     .await
 }
 
-/// Waits for what happens off the caller's path.
-async fn eventually(what: &str, mut check: impl AsyncFnMut() -> bool) {
-    for _ in 0..500 {
-        if check().await {
-            return;
-        }
-        tokio::time::sleep(ms(10)).await;
+/// Waits for the next minute unless this one lasts that much longer, by the store's clock: its end would
+/// give back the permits of a fixed window.
+async fn minute_lasts(limits: &Limits, ms: u64) {
+    const MINUTE_MS: u64 = 60_000;
+    if MINUTE_MS - now(limits).await % MINUTE_MS < ms {
+        window_begins(limits, MINUTE_MS).await;
     }
-    panic!("{what}: not within 5 s");
-}
-
-/// Waits until a window of this length has just begun, by the store's clock.
-async fn window_begins(limits: &Limits, per: Duration) {
-    let quota = ratelimit_runtime::Quota::new(1_000_000, SECOND).unwrap();
-    let now = tests::place::at(&limits.limiter("clock", quota).acquire(1).await.unwrap());
-    let per = u64::try_from(per.as_millis()).unwrap();
-    tokio::time::sleep(ms(per - now % per + 1)).await;
 }

@@ -34,14 +34,3 @@ async fn free(limiter: &Limiter) -> u64 {
 fn rejected<T>(outcome: Result<T, Rejection>) -> Option<Reason> {
     outcome.err().map(|rejection| rejection.reason())
 }
-
-/// Waits for what happens off the caller's path.
-async fn eventually(mut check: impl AsyncFnMut() -> bool) {
-    for _ in 0..500 {
-        if check().await {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
-    panic!("not within 5 s");
-}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ratelimit_runtime::{
     Limiter, Limits, LimitsBuilder, Reason, Rejection, limiter, rate_limit, test_util::ManualClock,
 };
-use tests::{proxy::Proxy, redis_server::RedisServer};
+use tests::{proxy::Proxy, redis_server::RedisServer, soon};
 use tokio::time::timeout;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -145,7 +145,7 @@ async fn a_dropped_call_gives_back(limits: &Limits) {
         assert_eq!(free(&before).await, 1);
         let waiting = limits.scope(waits_for_the_second());
         timeout(Duration::from_millis(30), waiting).await.expect_err("it waits for the second");
-        eventually(async || free(&before).await == 1).await;
+        soon("the first is given back", async || free(&before).await == 1).await;
     }
 }
 
@@ -168,7 +168,7 @@ fn a_call_that_is_dropped_outside_any_runtime_gives_back_too() {
         let poll = timeout(Duration::from_millis(20), waiting.as_mut());
         poll.await.expect_err("it waits for the second");
         clock.advance(10 * SECOND);
-        eventually(async || free(&before).await == 0).await;
+        soon("the first is taken", async || free(&before).await == 0).await;
     });
     drop(waiting);
     assert_eq!(runtime.block_on(free(&before)), 1, "it never looked at its permits");
@@ -227,7 +227,7 @@ async fn a_store_that_is_away_is_a_refusal_like_any_other() {
             }
             proxy.restore();
             let call = async || needs_the_store().await.is_ok();
-            eventually(call).await;
+            soon("the store is there again", call).await;
             assert!(needs_the_store().await.is_ok(), "the third of the first one");
             assert_eq!(refused_by(needs_the_store().await).1, "stacked-here");
         })
@@ -279,17 +279,6 @@ async fn what_no_limit_counted_is_not_given_back() {
     let disabled = limits("enabled: false").await;
     disabled.scope(waits_for_both()).await.unwrap();
     assert_eq!(refused_by(disabled.scope(waits_for_both()).await).1, "stacked-impatient");
-}
-
-/// Looks until it is so.
-async fn eventually(mut check: impl AsyncFnMut() -> bool) {
-    for _ in 0..500 {
-        if check().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("not within 5 s");
 }
 
 #[rate_limit(key = "stacked-broken", rate = 1, per = "1h")]

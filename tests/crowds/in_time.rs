@@ -1,10 +1,10 @@
 //! A call that may wait for so long is refused at once if that is not enough, and else never.
 
-use ratelimit_runtime::{Limiter, Limits, Quota, Reason};
+use ratelimit_runtime::{Limiter, Quota, Reason};
 use tests::{
     Random,
     ledger::Rule,
-    place::{Place, at, rules},
+    place::{Place, rules, window_begins},
 };
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -89,13 +89,6 @@ async fn run(limiter: Limiter, start: Instant, caller: Caller) -> (bool, u64) {
         assert_eq!(rejection.reason(), Reason::WaitTooLong);
     }
     (result.is_ok(), u64::try_from(start.elapsed().as_millis()).unwrap())
-}
-
-/// Waits until a window of this length begins, by the store's clock.
-async fn window_begins(limits: &Limits, per_ms: u64) {
-    let clock = limits.limiter("clock", Quota::new(1_000_000, SECOND).unwrap());
-    let now = at(&clock.acquire(1).await.unwrap());
-    sleep(ms(per_ms - now % per_ms)).await;
 }
 
 #[tokio::test(start_paused = true)]

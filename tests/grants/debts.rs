@@ -1,10 +1,10 @@
 //! A debt is the store's: every process pays it, and no cache forgets it.
 
 use ratelimit_runtime::{Limits, Quota, Reason, Settings};
-use tests::place::{Place, rules};
+use tests::place::{Place, rules, window_begins};
 use tokio::time::Instant;
 
-use super::{ms, window_begins};
+use super::ms;
 
 /// The bound of the limiters that are remembered where one has to be forgotten.
 const REMEMBERED: usize = 1_000;
@@ -13,7 +13,7 @@ const REMEMBERED: usize = 1_000;
 /// process waits for both.
 async fn another_process_pays(charging: Limits, paying: Limits, other: Option<&Limits>) {
     for (name, _, quota) in rules(1000, ms(400)) {
-        window_begins(&charging, ms(400)).await;
+        window_begins(&charging, 400).await;
         let start = Instant::now();
         let settled = charging.limiter(name, quota).charge(5000).await.unwrap();
         assert_eq!((settled.taken, settled.debt, settled.excess), (1000, 1000, 3000), "{name}");
@@ -88,7 +88,7 @@ async fn several_windows_are_owed(limits: &Limits) {
     let quota = Quota::new(10, ms(400)).unwrap();
     for (name, quota) in [("sliding", quota), ("fixed", quota.fixed_window())] {
         let limiter = limits.limiter(name, Settings::new(quota).max_debt(100));
-        window_begins(limits, ms(400)).await;
+        window_begins(limits, 400).await;
         let start = Instant::now();
         let settled = limiter.charge(45).await.unwrap();
         assert_eq!((settled.taken, settled.debt), (10, 35), "{name}");

@@ -1,10 +1,13 @@
 //! A permit as a value: settled, given back, recorded, dropped; by every rule, on both stores.
 
-use ratelimit_runtime::{Limiter, Limits, Permit, Settlement};
-use tests::place::{Place, rules};
+use ratelimit_runtime::{Limiter, Permit, Settlement};
+use tests::{
+    place::{Place, rules, window_begins},
+    soon,
+};
 use tokio::time::sleep;
 
-use super::{eventually, free, ms, poll_once, window_begins};
+use super::{free, minute_lasts, ms, poll_once};
 
 const RATE: u64 = 10;
 
@@ -26,7 +29,7 @@ async fn in_use(limiter: &Limiter) -> u64 {
 /// Runs this with a limiter of each rule of which 5 permits were taken.
 async fn each(place: Place, check: impl AsyncFn(&Limiter, Permit)) {
     let limits = place.limits().await;
-    window_begins_long(&limits).await;
+    minute_lasts(&limits, 15_000).await;
     for (name, _, quota) in rules(RATE, ms(PER_MS)) {
         // A warm-up changes what permits cost, not what comes back.
         if name == "warming" {
@@ -36,17 +39,6 @@ async fn each(place: Place, check: impl AsyncFn(&Limiter, Permit)) {
         let permit = limiter.acquire(5).await.unwrap();
         assert_eq!((permit.permits(), in_use(&limiter).await), (5, 5), "{name}");
         check(&limiter, permit).await;
-    }
-}
-
-/// A fixed window must not end in the middle of it.
-async fn window_begins_long(limits: &Limits) {
-    let now = {
-        let quota = ratelimit_runtime::Quota::new(1_000_000, ms(1000)).unwrap();
-        tests::place::at(&limits.limiter("clock", quota).acquire(1).await.unwrap())
-    };
-    if PER_MS - now % PER_MS < 15_000 {
-        window_begins(limits, ms(PER_MS)).await;
     }
 }
 
@@ -82,13 +74,13 @@ async fn permits_are_values(place: Place) {
         permit.record(1);
         assert_eq!(in_use(limiter).await, 5, "{name}: what is recorded is settled in the end");
         drop(permit);
-        eventually(name, async || in_use(limiter).await == 3).await;
+        soon(name, async || in_use(limiter).await == 3).await;
         limiter.release(5).await.unwrap();
 
         let permit = limiter.acquire(5).await.unwrap();
         permit.record(7);
         drop(permit);
-        eventually(name, async || in_use(limiter).await == 7).await;
+        soon(name, async || in_use(limiter).await == 7).await;
         limiter.release(10).await.unwrap();
 
         let permit = limiter.acquire(5).await.unwrap();
@@ -153,7 +145,7 @@ async fn one_permit_a_moment_later(place: Place) {
         if name == "warming" || name == "leaky" {
             continue;
         }
-        window_begins_long(&limits).await;
+        minute_lasts(&limits, 15_000).await;
         let limiter = limits.limiter(&format!("{name}:one"), quota);
         for _ in 0..3 {
             let permit = limiter.acquire(1).await.unwrap();
@@ -178,21 +170,21 @@ async fn once_polled_it_finishes(place: Place) {
     each(place, async |limiter, permit| {
         let name = limiter.name();
         poll_once(permit.give_back()).await;
-        eventually(name, async || in_use(limiter).await <= u64::from(name == "leaky")).await;
+        soon(name, async || in_use(limiter).await <= u64::from(name == "leaky")).await;
         limiter.release(1).await.unwrap();
 
         let permit = limiter.acquire(5).await.unwrap();
         poll_once(permit.settle(2)).await;
-        eventually(name, async || in_use(limiter).await == 2).await;
+        soon(name, async || in_use(limiter).await == 2).await;
         limiter.release(5).await.unwrap();
 
         let permit = limiter.acquire(5).await.unwrap();
         poll_once(permit.settle(9)).await;
-        eventually(name, async || in_use(limiter).await == 9).await;
+        soon(name, async || in_use(limiter).await == 9).await;
         limiter.release(10).await.unwrap();
 
         poll_once(limiter.charge(4)).await;
-        eventually(name, async || in_use(limiter).await == 4).await;
+        soon(name, async || in_use(limiter).await == 4).await;
         limiter.release(10).await.unwrap();
 
         // One that was never polled does nothing.
@@ -222,7 +214,7 @@ async fn nothing_once_its_window_is_over(place: Place) {
             continue;
         }
         let limiter = limits.limiter(name, quota);
-        window_begins(&limits, ms(200)).await;
+        window_begins(&limits, 200).await;
         let permit = limiter.acquire(5).await.unwrap();
         let again = limiter.acquire(5).await.unwrap();
         let (returned, settled) =

@@ -8,7 +8,7 @@ use std::{
 use ratelimit_runtime::{Limits, Quota, Rejection, limiter, observe, rate_limit};
 use tests::{
     ledger::{Admission, Rates, Rule, excesses},
-    place::{Place, at, since_1970},
+    place::{Place, at, since_1970, window_begins},
     window::worst_window,
 };
 use tokio::time::{Instant, sleep, timeout};
@@ -104,7 +104,7 @@ async fn dropped_while_the_second_is_waited_for(place: Place, first_numbers: &st
         assert_eq!(free(&first).await, 10, "nothing is held by a call that waits");
         // The window in which the call came is over; its permits are another one's now.
         sleep(ms(400)).await;
-        super::window_begins(&Limits::current(), ms(200)).await;
+        window_begins(&Limits::current(), 200).await;
         first.try_acquire(10).await.unwrap();
         let start = Instant::now();
         call.abort();

@@ -4,7 +4,7 @@ use ratelimit_runtime::{Limiter, Mode, Quota, RateChange, Reason, Settings};
 use tests::place::{Place, rules};
 use tokio::time::{Instant, sleep};
 
-use super::{free, ms, window_begins};
+use super::{free, minute_lasts, ms};
 
 async fn free_of(all: [&Limiter; 2]) -> [u64; 2] {
     [free(all[0]).await, free(all[1]).await]
@@ -19,7 +19,7 @@ async fn all_or_nothing(place: Place) {
             let other = limits.limiter(&format!("other:{first}:{second}"), *other);
             let both = one.clone().and(other.clone());
             let name = format!("{first} and {second}");
-            window_begins_if_late(&limits).await;
+            minute_lasts(&limits, 5000).await;
 
             let permit = both.acquire(3).await.unwrap();
             assert_eq!((permit.permits(), permit.parts().len()), (3, 2), "{name}");
@@ -59,14 +59,6 @@ async fn all_or_nothing(place: Place) {
                 assert!(free == 2 || (free == 1 && **algorithm == "token"), "{name}: {after:?}");
             }
         }
-    }
-}
-
-async fn window_begins_if_late(limits: &ratelimit_runtime::Limits) {
-    let quota = ratelimit_runtime::Quota::new(1_000_000, ms(1000)).unwrap();
-    let now = tests::place::at(&limits.limiter("clock", quota).acquire(1).await.unwrap());
-    if 60_000 - now % 60_000 < 5000 {
-        window_begins(limits, ms(60_000)).await;
     }
 }
 

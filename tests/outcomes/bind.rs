@@ -1,8 +1,9 @@
 //! `bind`: the permit as a variable of the body.
 
 use ratelimit_runtime::{Decision, Permit, Rejection, limiter, rate_limit};
+use tests::soon;
 
-use super::{alone, eventually, free};
+use super::{alone, free};
 
 #[rate_limit(key = "bound:{user}", rate = 10, per = "1h", permits = 4, wait = "none", bind = permit)]
 async fn bound(user: u64) -> Result<(u64, u64), Rejection> {
@@ -67,7 +68,7 @@ async fn it_can_leave_the_function_in_a_stream() {
         chunks.next();
         chunks.next();
         drop(chunks);
-        eventually(async || free(&limiter).await == 6).await;
+        soon("the permits are settled", async || free(&limiter).await == 6).await;
     })
     .await;
 }

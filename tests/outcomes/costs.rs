@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 
 use ratelimit_runtime::{Limits, Reason, Rejection, limiter, rate_limit};
-use tests::redis_server::RedisServer;
+use tests::{redis_server::RedisServer, soon};
 
-use super::{alone, embedded, eventually, free, rejected};
+use super::{alone, embedded, free, rejected};
 
 #[derive(Debug, PartialEq)]
 enum LoginError {
@@ -98,7 +98,7 @@ async fn costs(limits: &Limits) {
     let limiter = limits.scope(async { limiter!("costs") }).await;
     for (text, left) in [("", 100), ("four", 96), ("sixteen sixteen!", 80), ("", 80)] {
         assert_eq!(limits.scope(answer(text)).await.0, text);
-        eventually(async || free(&limiter).await == left).await;
+        soon("the cost is settled", async || free(&limiter).await == left).await;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use ratelimit_runtime::{Limits, LimitsBuilder, Permit, Quota};
+use ratelimit_runtime::{Limits, LimitsBuilder, Permit, Quota, Rejection};
 
 use crate::{
     ledger::{Admission, Rule},
@@ -87,6 +87,37 @@ pub fn since_1970(time: SystemTime) -> u64 {
 #[must_use]
 pub fn at(permit: &Permit) -> u64 {
     since_1970(permit.at())
+}
+
+/// Returns when a rejected call could be admitted, by the store's clock.
+///
+/// # Panics
+///
+/// Panics if the rejection says nothing about it.
+#[must_use]
+pub fn due(rejection: &Rejection) -> u64 {
+    let at = rejection.decision().expect("a decision").at();
+    since_1970(at + rejection.retry_after().expect("a time"))
+}
+
+/// Returns the time by the store's clock, in milliseconds since 1970.
+///
+/// # Panics
+///
+/// Panics if the store is unavailable.
+pub async fn now(limits: &Limits) -> u64 {
+    let plenty = Quota::new(1_000_000, Duration::from_secs(1)).expect("a quota");
+    at(&limits.limiter("clock", plenty).acquire(1).await.expect("the time"))
+}
+
+/// Waits until a window of this length has just begun, by the store's clock.
+///
+/// # Panics
+///
+/// Panics if the store is unavailable.
+pub async fn window_begins(limits: &Limits, per_ms: u64) {
+    let now = now(limits).await;
+    tokio::time::sleep(Duration::from_millis(per_ms - now % per_ms)).await;
 }
 
 /// Returns the record of a permit that is used unchanged.

@@ -16,3 +16,18 @@ pub fn eventually(what: &str, within: Duration, mut check: impl FnMut() -> bool)
         thread::sleep(Duration::from_millis(2));
     }
 }
+
+/// Waits in async code until `check` holds, for what happens off the caller's path.
+///
+/// # Panics
+///
+/// Panics if it does not hold within five seconds; `what` describes what was awaited.
+pub async fn soon(what: &str, mut check: impl AsyncFnMut() -> bool) {
+    for _ in 0..500 {
+        if check().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("{what}: not within 5 s");
+}
