@@ -9,7 +9,6 @@ use ratelimit_runtime::{Limits, Quota, Rejection, limiter, observe, rate_limit};
 use tests::{
     ledger::{Admission, Rates, Rule, excesses},
     place::{Place, at, since_1970, window_begins},
-    window::worst_window,
 };
 use tokio::time::{Instant, sleep, timeout};
 
@@ -169,25 +168,27 @@ async fn released_while_others_wait(place: Place) {
             tokio::spawn(async move { at(&limiter.acquire(1).await.unwrap()) })
         })
         .collect();
+    let mut released = Vec::new();
     for pause in [250, 210, 190, 333, 77] {
         sleep(ms(pause)).await;
-        limiter.release(5).await.unwrap();
+        released.push(limiter.release(5).await.unwrap());
     }
     let mut times = Vec::new();
     for caller in callers {
-        times.push(timeout(5 * SECOND, caller).await.unwrap().unwrap());
+        times.push(timeout(60 * SECOND, caller).await.unwrap().unwrap());
     }
     times.sort_unstable();
     let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let short = gaps.iter().filter(|gap| **gap < 99).count();
     match place {
         Place::Embedded => {
-            assert!(gaps.iter().all(|gap| *gap >= 99), "{gaps:?}");
+            assert_eq!(short, 0, "{gaps:?}");
             assert!(start.elapsed() < 3 * SECOND, "{:?}", start.elapsed());
         }
-        // A process that is late has nothing reserved: one slot can be released then.
+        // A process that is late has nothing reserved: one slot can be released then, and is another one's.
         Place::Redis(_) => {
-            let times: Vec<(u64, u64)> = times.iter().map(|at| (*at, 1)).collect();
-            assert!(worst_window(&times, 1000).unwrap().permits <= 11, "{gaps:?}");
+            assert!(released.iter().all(|slots| *slots <= 1), "{released:?}");
+            assert!(short as u64 <= released.iter().sum(), "{gaps:?}, released {released:?}");
             assert!(gaps.iter().all(|gap| *gap > 0), "{gaps:?}");
         }
     }
