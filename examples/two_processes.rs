@@ -8,8 +8,10 @@
 use std::{
     env,
     error::Error,
-    io,
+    io::{self, BufRead, BufReader},
+    iter,
     process::{Command, Stdio},
+    sync::mpsc,
     thread,
     time::{Duration, UNIX_EPOCH},
 };
@@ -55,30 +57,41 @@ async fn work(limits: &Limits) -> Result<(), Box<dyn Error>> {
 /// The parent: starts the processes, and counts their admitted calls.
 fn compare(processes: usize, seconds: u32) -> Result<(), Box<dyn Error>> {
     println!("{processes} processes call one limit of {RATE} per second for {seconds} s");
-    let (mut inputs, mut outputs) = (Vec::new(), Vec::new());
-    for _ in 0..processes {
+    let (to_parent, calls) = mpsc::channel();
+    let mut workers = Vec::new();
+    for process in 0..processes {
         let mut command = Command::new(env::current_exe()?);
         command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut worker = command.spawn()?;
-        inputs.push(worker.stdin.take());
-        outputs.push(thread::spawn(|| worker.wait_with_output()));
+        let output = BufReader::new(worker.stdout.take().expect("a pipe"));
+        let to_parent = to_parent.clone();
+        thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let _ = to_parent.send((line, process));
+            }
+        });
+        workers.push(worker);
     }
-    // A moment more, in which they start.
-    thread::sleep(PER * seconds + PER / 2);
-    drop(inputs);
+    drop(to_parent);
+    // The time begins with the first admitted call, however long the processes take to start.
+    let first = calls.recv().map_err(|_| "nothing was admitted")?;
+    thread::sleep(PER * seconds);
+    for worker in &mut workers {
+        drop(worker.stdin.take());
+    }
 
     let mut admitted: Vec<(u64, usize)> = Vec::new();
-    for (process, output) in outputs.into_iter().enumerate() {
-        let output = output.join().map_err(|_| "a thread panicked")??;
-        if !output.status.success() {
-            return Err(format!("process {process} ended with {}", output.status).into());
-        }
-        for line in String::from_utf8(output.stdout)?.lines() {
-            admitted.push((line.parse()?, process));
+    for (line, process) in iter::once(first).chain(calls) {
+        admitted.push((line.parse()?, process));
+    }
+    for (process, mut worker) in workers.into_iter().enumerate() {
+        let status = worker.wait()?;
+        if !status.success() {
+            return Err(format!("process {process} ended with {status}").into());
         }
     }
     admitted.sort_unstable();
-    let start = admitted.first().ok_or("nothing was admitted")?.0;
+    let start = admitted[0].0;
     admitted.retain(|call| call.0 < start + u64::from(seconds) * 1000);
     print_seconds(&admitted, processes);
 
