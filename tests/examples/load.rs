@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -14,7 +14,10 @@ use hyper_util::{
     client::legacy::{Client, connect::HttpConnector},
     rt::TokioExecutor,
 };
-use tokio::{task::JoinHandle, time::sleep};
+use tokio::{
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
 
 const CONNECTIONS: u64 = 8;
 /// Between the rounds of a connection: all of them ask for many times what is admitted, and leave the shop the processor.
@@ -86,28 +89,30 @@ impl Shopper {
 pub(crate) struct Load {
     phase: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
-    tasks: Vec<JoinHandle<Vec<Answer>>>,
+    answers: Arc<Mutex<Vec<Answer>>>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Load {
     pub(crate) fn start(shopper: &Shopper) -> Self {
         let (phase, over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
+        let answers = Arc::<Mutex<Vec<_>>>::default();
         let tasks = (0..CONNECTIONS).map(|n| {
             let (shopper, phase, over) = (shopper.clone(), phase.clone(), over.clone());
+            let answers = answers.clone();
             tokio::spawn(async move {
-                let mut answers = Vec::new();
                 while !over.load(Ordering::SeqCst) {
                     let phase = phase.load(Ordering::SeqCst);
                     let user = phase * USERS + n % USERS;
                     for route in [Route::Quote, Route::Payment, Route::Order { user }] {
-                        answers.push(shopper.ask(route, phase).await);
+                        let answer = shopper.ask(route, phase).await;
+                        answers.lock().unwrap().push(answer);
                     }
                     sleep(PAUSE).await;
                 }
-                answers
             })
         });
-        Self { tasks: tasks.collect(), phase, over }
+        Self { tasks: tasks.collect(), phase, over, answers }
     }
 
     /// What is asked from now on is of this phase; all of the last one is answered.
@@ -116,33 +121,60 @@ impl Load {
         sleep(Duration::from_millis(300)).await;
     }
 
+    /// Goes on until these routes were refused two windows after this phase began, or later on a busy machine.
+    pub(crate) async fn fill_windows(&self, routes: &[Route], per: Duration) {
+        let phase = self.phase.load(Ordering::SeqCst);
+        let is_filled = |route: &Route| {
+            let answers = self.answers.lock().unwrap();
+            let answers: Vec<_> = answers.iter().filter(|answer| answer.phase == phase).collect();
+            refused_later(&answers, *route, 2 * per).next().is_some()
+        };
+        let filled = async {
+            while !routes.iter().all(is_filled) {
+                sleep(PAUSE).await;
+            }
+        };
+        let patience = Duration::from_secs(60);
+        timeout(patience, filled).await.expect("more is asked for than is admitted");
+    }
+
     pub(crate) async fn finish(self) -> Vec<Answer> {
         self.over.store(true, Ordering::SeqCst);
-        let mut answers = Vec::new();
         for task in self.tasks {
-            answers.extend(task.await.unwrap());
+            task.await.unwrap();
         }
-        answers
+        std::mem::take(&mut self.answers.lock().unwrap())
     }
 }
 
-/// How many answers the fullest window holds: those that were certainly decided in it, asked for and given within it,
-/// and all that may have been.
-pub(crate) fn fullest_window(answers: &[&Answer], per: Duration) -> (usize, usize) {
-    let most = |is_inside: &dyn Fn(&Answer, &Answer) -> bool| {
-        let within = |first: &&Answer| answers.iter().filter(|one| is_inside(first, one)).count();
-        answers.iter().map(within).max().unwrap_or(0)
-    };
+/// How many answers the fullest window holds that were certainly decided in it, asked for and given within it.
+pub(crate) fn fullest_window(answers: &[&Answer], per: Duration) -> usize {
     // Limits count in whole milliseconds.
     let surely = per - Duration::from_millis(2);
-    let certain = most(&|first, one| one.sent >= first.sent && one.received < first.sent + surely);
-    let possible =
-        most(&|first, one| one.received >= first.sent && one.sent < first.received + per);
-    (certain, possible)
+    let within = |first: &&Answer| {
+        let is_inside =
+            |one: &&&Answer| one.sent >= first.sent && one.received < first.sent + surely;
+        answers.iter().filter(is_inside).count()
+    };
+    answers.iter().map(within).max().unwrap_or(0)
 }
 
-/// How many of the answers were asked for more than this after the first one of them was.
-pub(crate) fn later(answers: &[&Answer], than: Duration) -> usize {
+/// The refusals of a route that were asked for more than this after the first one of these answers was.
+pub(crate) fn refused_later<'a>(
+    answers: &[&'a Answer],
+    route: Route,
+    than: Duration,
+) -> impl Iterator<Item = &'a Answer> {
     let first = answers.iter().map(|answer| answer.sent).min();
-    answers.iter().filter(|answer| first.is_some_and(|first| answer.sent > first + than)).count()
+    answers.iter().copied().filter(move |answer| {
+        let is_later = first.is_some_and(|first| answer.sent > first + than);
+        answer.route == route && answer.status == StatusCode::TOO_MANY_REQUESTS && is_later
+    })
+}
+
+/// How many answers may have been decided in the window that ended with this refusal.
+pub(crate) fn window_before(refused: &Answer, answers: &[&Answer], per: Duration) -> usize {
+    let is_inside =
+        |one: &&&Answer| one.received + per >= refused.sent && one.sent < refused.received;
+    answers.iter().filter(is_inside).count()
 }

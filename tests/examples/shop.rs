@@ -7,13 +7,13 @@ use tests::redis_server::RedisServer;
 use tokio::time::{sleep, timeout};
 
 use crate::{
-    load::{Answer, Load, Route, Shopper, USERS, fullest_window, later},
+    load::{Answer, Load, Route, Shopper, USERS, fullest_window, refused_later, window_before},
     program::Server,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Long enough for two full windows.
-const RUN: Duration = Duration::from_millis(2500);
+/// Who asks too early again and again is refused for so much longer: a fiftieth of a second.
+const LONGER: Duration = Duration::from_millis(20);
 
 type Start = fn(Option<&RedisServer>) -> Server;
 
@@ -60,15 +60,17 @@ fn assert_limits(answers: &[Answer], phase: u64, payments: Payments) {
     println!("phase {phase}: {} answers, {quotes} of them quotes", answers.len());
 }
 
-/// No second admits more than the rate, the fullest one hardly less, and the next one admits again. Gives what all of
-/// them admitted. A busy machine may take long to answer, so an answer may count in a window or in the next one.
+/// No second admits more than the rate, and after the first second nothing is refused before the last second admitted
+/// hardly less. Gives what all of them admitted. A busy machine may take long to answer, so an answer may count in a
+/// window or in the next one.
 fn assert_windows(answers: &[&Answer], route: Route, rate: usize) -> usize {
     let admitted = admitted(answers, route);
-    let (certain, possible) = fullest_window(&admitted, SECOND);
+    let certain = fullest_window(&admitted, SECOND);
     assert!(certain <= rate, "{certain} of {rate}: {route:?}");
-    assert!(possible >= rate * 9 / 10, "at most {possible} of {rate}: {route:?}");
-    let later = later(&admitted, SECOND);
-    assert!(later >= rate / 2, "{later} after the first second: {route:?}");
+    for refused in refused_later(answers, route, SECOND + LONGER) {
+        let possible = window_before(refused, &admitted, SECOND + LONGER);
+        assert!(possible >= rate * 9 / 10, "at most {possible} of {rate} before {refused:?}");
+    }
     admitted.len()
 }
 
@@ -84,7 +86,7 @@ async fn holds_under_load(
 ) {
     let server = start(redis);
     let load = Load::start(&shopper(&server.url));
-    sleep(RUN).await;
+    load.fill_windows(&[Route::Quote, Route::Payment], SECOND).await;
     let answers = load.finish().await;
     assert_limits(&answers, 0, Payments::Limited);
     assert!(!server.log().contains("is unavailable"), "{}", server.log());
@@ -131,14 +133,14 @@ async fn outlives_its_redis(start: Start) {
     let server = start(Some(&redis));
     let shopper = Shopper::new(&server.url);
     let load = Load::start(&shopper);
-    sleep(RUN).await;
+    load.fill_windows(&[Route::Quote, Route::Payment], SECOND).await;
 
     load.enter(KILLED).await;
     redis.kill_hard();
     // What Redis refused stands for a second.
     sleep(SECOND + SECOND / 2).await;
     load.enter(DOWN).await;
-    sleep(RUN).await;
+    load.fill_windows(&[Route::Quote], SECOND).await;
 
     load.enter(STARTED).await;
     redis.restart();
@@ -150,7 +152,7 @@ async fn outlives_its_redis(start: Start) {
     };
     timeout(10 * SECOND, recovery).await.expect("the shop finds its Redis again");
     load.enter(AGAIN).await;
-    sleep(RUN).await;
+    load.fill_windows(&[Route::Quote, Route::Payment], SECOND).await;
 
     let answers = load.finish().await;
     assert_limits(&answers, BEFORE, Payments::Limited);
