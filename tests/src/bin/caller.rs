@@ -6,12 +6,10 @@
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_methods, reason = "a real process lives in real time")]
 
-use std::{
-    env,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{env, time::Duration};
 
 use ratelimit_runtime::{Limiter, Limits, Quota};
+use tests::place::at;
 use tokio::time::{Instant, sleep, timeout_at};
 
 #[tokio::main]
@@ -45,8 +43,8 @@ async fn main() {
 }
 
 /// Makes one call and pauses. Returns when the call was admitted, if it was.
-async fn attempt(limiter: &Limiter, pace: &str, until: Instant) -> Option<u128> {
-    let decision = match pace {
+async fn attempt(limiter: &Limiter, pace: &str, until: Instant) -> Option<u64> {
+    let permit = match pace {
         "blocked" => timeout_at(until, limiter.acquire(1)).await.ok()?,
         _ => limiter.try_acquire(1).await,
     };
@@ -55,6 +53,6 @@ async fn attempt(limiter: &Limiter, pace: &str, until: Instant) -> Option<u128> 
         "fast" => tokio::task::yield_now().await,
         ms => sleep(Duration::from_millis(ms.parse().unwrap())).await,
     }
-    let decision = decision.ok().filter(|decision| !decision.is_degraded())?;
-    Some(decision.at().duration_since(UNIX_EPOCH).unwrap().as_millis())
+    let permit = permit.ok().filter(|permit| !permit.is_degraded())?;
+    Some(at(&permit))
 }

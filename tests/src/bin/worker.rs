@@ -5,13 +5,10 @@
 //! clock.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 
-use std::{
-    env,
-    io::Read,
-    time::{Duration, UNIX_EPOCH},
-};
+use std::{env, io::Read, time::Duration};
 
 use ratelimit_runtime::{Event, Limits};
+use tests::place::at;
 use tokio::{sync::watch, task::JoinSet};
 
 #[tokio::main]
@@ -42,10 +39,7 @@ async fn main() {
             let mut admitted = Vec::new();
             while !*ended.borrow() {
                 match limiter.try_acquire(1).await {
-                    Ok(decision) if !decision.is_degraded() => {
-                        let at = decision.at().duration_since(UNIX_EPOCH).unwrap().as_millis();
-                        admitted.push(at);
-                    }
+                    Ok(permit) if !permit.is_degraded() => admitted.push(at(&permit)),
                     _ => tokio::time::sleep(Duration::from_millis(2)).await,
                 }
             }
