@@ -102,10 +102,6 @@ impl Recorder {
         Self { start: Instant::now(), shards: (0..16).map(|_| Mutex::default()).collect() }
     }
 
-    pub fn since_start(&self) -> Duration {
-        self.start.elapsed()
-    }
-
     /// Records a decision of the task with this number, which took from `since` to `until` and counts `times`.
     pub fn record(
         &self,

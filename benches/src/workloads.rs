@@ -101,7 +101,7 @@ impl Bench {
     /// # Panics
     ///
     /// Panics if the results cannot be written.
-    pub async fn run(&mut self, name: &str) {
+    pub async fn run(&mut self, name: &'static str) {
         eprintln!("{name}");
         let results = match name {
             "hot" | "refused" | "per_client" | "keys" => self.decisions(name).await,
@@ -113,14 +113,12 @@ impl Bench {
         self.meter.flush();
     }
 
-    fn limit(&self, name: &str) -> Limit {
-        let once = Limit { name: "hot", keys: 1, rate: UNREACHED, per: SECOND, per_client: false };
+    fn limit(&self, name: &'static str) -> Limit {
+        let once = Limit { name, keys: 1, rate: UNREACHED, per: SECOND, per_client: false };
         match name {
-            "refused" => Limit { name: "refused", rate: 1, per: HOUR, ..once },
-            "per_client" => Limit { name: "per_client", per_client: true, ..once },
-            "keys" => Limit { name: "keys", keys: self.plan.keys, ..once },
-            "one_caller" => Limit { name: "one_caller", ..once },
-            "open_loop" => Limit { name: "open_loop", ..once },
+            "refused" => Limit { rate: 1, per: HOUR, ..once },
+            "per_client" => Limit { per_client: true, ..once },
+            "keys" => Limit { keys: self.plan.keys, ..once },
             _ => once,
         }
     }
@@ -151,7 +149,7 @@ impl Bench {
 
     /// Lets the JVM compile its code, and all peers open their connections.
     async fn warm_up(&mut self) {
-        let (limit, time) = (Limit { name: "warm_up", ..self.limit("") }, self.plan.warm_up);
+        let (limit, time) = (self.limit("warm_up"), self.plan.warm_up);
         for peer in &mut self.peers(&["redisson", "redisson_threads", "ours"], limit).await {
             for callers in [16, 2048] {
                 peer.closed(callers, time / 4).await;

@@ -11,7 +11,7 @@ use crate::{
 const CALLERS: [usize; 4] = [1, 16, 256, 2048];
 
 impl Bench {
-    pub(super) async fn decisions(&mut self, name: &str) -> Results {
+    pub(super) async fn decisions(&mut self, name: &'static str) -> Results {
         let names: &[&str] = match name {
             // Only these count within the process.
             "per_client" => &["ours", "redisson", "governor"],

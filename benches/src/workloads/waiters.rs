@@ -22,7 +22,7 @@ const RATE: u32 = 10;
 impl Bench {
     pub(super) async fn waiters(&mut self) -> Results {
         let (mut results, time) = (self.results(), self.plan.waiting);
-        let limit = Limit { name: "waiters", keys: 1, rate: RATE, per: SECOND, per_client: false };
+        let limit = Limit { rate: RATE, ..self.limit("waiters") };
         let quota = Quota::new(limit.rate.into(), limit.per).expect("a quota that can be");
         let limiter = self.limits.limiter("ours:waiters:0", quota);
         self.meter.start();
