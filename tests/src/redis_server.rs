@@ -1,7 +1,7 @@
 //! A private Redis server.
 
 use std::{
-    fmt, fs,
+    fs,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -28,15 +28,9 @@ pub use builder::Builder;
 pub struct RedisServer {
     port: Port,
     dir: PathBuf,
-    login: Option<Login>,
+    password: Option<String>,
     sentinel: bool,
     process: Mutex<Option<Process>>,
-}
-
-/// What the support itself logs in with.
-#[derive(Clone)]
-struct Login {
-    password: String,
 }
 
 impl RedisServer {
@@ -56,8 +50,8 @@ impl RedisServer {
 
     /// `redis://127.0.0.1:<port>/0`, with the password when there is one.
     pub fn url(&self) -> String {
-        match &self.login {
-            Some(login) => self.url_for("", &login.password),
+        match &self.password {
+            Some(password) => self.url_for("", password),
             None => format!("redis://{}/0", self.address()),
         }
     }
@@ -245,14 +239,14 @@ impl RedisServer {
     }
 
     pub(crate) fn password(&self) -> Option<&str> {
-        self.login.as_ref().map(|login| login.password.as_str())
+        self.password.as_deref()
     }
 
     fn client(&self) -> RedisResult<Client> {
         // No introduction: what the support does should not be in the way of what a test counts.
         let mut settings = RedisConnectionInfo::default().set_skip_set_lib_name();
-        if let Some(login) = &self.login {
-            settings = settings.set_password(&login.password);
+        if let Some(password) = &self.password {
+            settings = settings.set_password(password);
         }
         let address = ConnectionAddr::Tcp("127.0.0.1".to_owned(), self.port());
         Client::open(address.into_connection_info()?.set_redis_settings(settings))
@@ -281,12 +275,6 @@ impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill_hard();
         let _ = fs::remove_dir_all(&self.dir);
-    }
-}
-
-impl fmt::Debug for Login {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Login")
     }
 }
 

@@ -1,7 +1,7 @@
 use std::{fmt::Write, fs, path::Path, sync::Mutex};
 
 use super::{
-    Login, RedisServer, launch,
+    RedisServer, launch,
     launch::{Failure, Until},
     own_file,
 };
@@ -86,7 +86,7 @@ impl Builder {
         let server = RedisServer {
             port,
             dir: fresh_dir("redis"),
-            login: self.password.clone().map(|password| Login { password }),
+            password: self.password.clone(),
             sentinel: self.sentinel,
             process: Mutex::new(None),
         };
