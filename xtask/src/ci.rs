@@ -6,7 +6,7 @@ use crate::{
     Failed, Outcome,
     bench::instructions,
     features, oldest, redis,
-    shell::{cargo, root, run, say, seconds},
+    shell::{cargo, read_file, root, run, say, seconds},
     test,
 };
 
@@ -62,11 +62,7 @@ fn docs() -> Outcome {
 /// Checks the runtime without features and with each feature alone, because together they hide what
 /// one of them lacks.
 fn each_feature() -> Outcome {
-    let manifest = root().join("ratelimit-runtime/Cargo.toml");
-    let text = std::fs::read_to_string(&manifest).map_err(|error| {
-        eprintln!("cannot read {}: {error}", manifest.display());
-        Failed
-    })?;
+    let text = read_file(&root().join("ratelimit-runtime/Cargo.toml"))?;
     let alone = ["--package", "ratelimit-runtime", "--no-default-features"];
     clippy(&alone)?;
     for feature in features::of(&text) {

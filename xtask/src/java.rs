@@ -8,8 +8,8 @@ use std::{
 };
 
 use crate::{
-    Failed, Outcome,
-    shell::{on_path, root, run, say},
+    Failed,
+    shell::{on_path, read_file, root, run, say, write_file},
 };
 
 const TOOLS: &[(&str, &str)] =
@@ -23,7 +23,7 @@ pub(crate) fn missing() -> Option<String> {
 
 /// Returns the tested versions of Redisson, the newest one last.
 pub(crate) fn versions() -> Result<Vec<String>, Failed> {
-    let text = read(&root().join("tests/interop/java/versions"))?;
+    let text = read_file(&root().join("tests/interop/java/versions"))?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
@@ -40,13 +40,13 @@ pub(crate) fn compile(folder: &str, version: &str, out: &Path) -> Result<PathBuf
     // Jars of other versions would also be on the class path.
     let _ = fs::remove_dir_all(&dir);
     run(&mut maven(&project, version, &dir))?;
-    write(&stamp, &made_of)?;
+    write_file(&stamp, &made_of)?;
     Ok(dir)
 }
 
 /// Returns the text of all sources of a project.
 fn sources(project: &Path) -> Result<String, Failed> {
-    let mut text = read(&project.join("pom.xml"))?;
+    let mut text = read_file(&project.join("pom.xml"))?;
     let mut folders = vec![project.join("src")];
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
@@ -57,7 +57,7 @@ fn sources(project: &Path) -> Result<String, Failed> {
     }
     files.sort();
     for file in files {
-        text += &read(&file)?;
+        text += &read_file(&file)?;
     }
     Ok(text)
 }
@@ -69,18 +69,4 @@ fn maven(project: &Path, version: &str, dir: &Path) -> Command {
     command.arg(format!("-Dout.dir={}", dir.display()));
     command.args(["compiler:compile", "dependency:copy-dependencies"]);
     command
-}
-
-fn read(file: &Path) -> Result<String, Failed> {
-    fs::read_to_string(file).map_err(|error| {
-        eprintln!("cannot read {}: {error}", file.display());
-        Failed
-    })
-}
-
-fn write(file: &Path, text: &str) -> Outcome {
-    fs::write(file, text).map_err(|error| {
-        eprintln!("cannot write {}: {error}", file.display());
-        Failed
-    })
 }

@@ -1,19 +1,14 @@
 //! The oldest compiler that the packages support.
 
-use std::fs;
-
 use crate::{
     Failed, Outcome,
-    shell::{on_path, output, root, run, rustup, say},
+    shell::{on_path, output, read_file, root, run, rustup, say},
 };
 
 /// Checks the runtime, and with it the packages that it depends on, with the compiler that `rust-version` names.
 pub(crate) fn check() -> Outcome {
     let manifest = root().join("Cargo.toml");
-    let text = fs::read_to_string(&manifest).map_err(|error| {
-        eprintln!("cannot read {}: {error}", manifest.display());
-        Failed
-    })?;
+    let text = read_file(&manifest)?;
     let Some(version) = rust_version(&text) else {
         eprintln!("no `rust-version` in {}", manifest.display());
         return Err(Failed);

@@ -7,6 +7,7 @@ use std::{
     env,
     ffi::OsStr,
     fmt::Display,
+    fs,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     time::Duration,
@@ -59,6 +60,22 @@ pub(crate) fn read(command: &mut Command) -> Result<String, Failed> {
     });
     succeeded(command, status)?;
     Ok(String::from_utf8_lossy(&printed).into_owned())
+}
+
+/// Reads a file.
+pub(crate) fn read_file(file: &Path) -> Result<String, Failed> {
+    fs::read_to_string(file).map_err(|error| {
+        eprintln!("cannot read {}: {error}", file.display());
+        Failed
+    })
+}
+
+/// Writes a file.
+pub(crate) fn write_file(file: &Path, text: &str) -> Outcome {
+    fs::write(file, text).map_err(|error| {
+        eprintln!("cannot write {}: {error}", file.display());
+        Failed
+    })
 }
 
 fn succeeded(command: &Command, status: Result<ExitStatus, impl Display>) -> Outcome {

@@ -2,16 +2,12 @@
 //!
 //! Measures processor time, because wall-clock time depends on the number of cores.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use super::{Row, none, results, write_results};
 use crate::{
     Failed, Outcome,
-    shell::{cargo, output, root, run, say},
+    shell::{cargo, output, root, run, say, write_file},
 };
 
 const FUNCTIONS: usize = 100;
@@ -100,10 +96,10 @@ impl Project {
             eprintln!("cannot create {}: {error}", project.0.display());
             Failed
         })?;
-        write(&project.0.join("Cargo.toml"), &manifest)?;
+        write_file(&project.0.join("Cargo.toml"), &manifest)?;
         // The versions of the workspace.
         let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap_or_default();
-        write(&project.0.join("Cargo.lock"), &lock)?;
+        write_file(&project.0.join("Cargo.lock"), &lock)?;
         Ok(project)
     }
 
@@ -138,7 +134,7 @@ impl Project {
         }
         text +=
             &format!("async fn all() -> Result<(), Rejection> {{\n{calls}    Ok(())\n}}\n{MAIN}");
-        write(&self.0.join("src/main.rs"), &text)
+        write_file(&self.0.join("src/main.rs"), &text)
     }
 
     /// Returns the processor seconds of a full build.
@@ -155,7 +151,7 @@ impl Project {
         let text = fs::read_to_string(&source).unwrap_or_default();
         let mut least = f64::MAX;
         for time in 0..TIMES {
-            write(&source, &format!("{text}// {time}\n"))?;
+            write_file(&source, &format!("{text}// {time}\n"))?;
             least = least.min(self.seconds(command)?);
         }
         Ok(least)
@@ -214,11 +210,4 @@ fn of_children() -> f64 {
     let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
     let used: f64 = fields.skip(13).take(2).filter_map(|field| field.parse::<f64>().ok()).sum();
     used / ticks.unwrap_or(100.0)
-}
-
-fn write(file: &Path, text: &str) -> Outcome {
-    fs::write(file, text).map_err(|error| {
-        eprintln!("cannot write {}: {error}", file.display());
-        Failed
-    })
 }

@@ -7,7 +7,7 @@ use super::{Row, results, write_results};
 use crate::{
     Failed, Outcome,
     packages::{self, Package},
-    shell::{cargo, on_path, output, root, run, say},
+    shell::{cargo, on_path, output, root, run, say, write_file},
 };
 
 /// The runner must have the same version as the library.
@@ -87,10 +87,7 @@ pub(super) fn count(arguments: &[String]) -> Outcome {
     if bless {
         let lines = counts.iter().map(|(name, count)| format!("{name} {count}\n"));
         let text = HEAD.to_owned() + &lines.collect::<String>();
-        return fs::write(&path, text).map_err(|error| {
-            eprintln!("cannot write {}: {error}", path.display());
-            Failed
-        });
+        return write_file(&path, &text);
     }
     compare(&counts, before)
 }
@@ -157,9 +154,9 @@ fn read(text: &str) -> Vec<(String, u64)> {
             let words = path.split([':', ' ', '(']).filter(|word| !word.is_empty());
             name = Some(words.skip(1).take(2).collect::<Vec<_>>().join("::"));
         } else if let Some(count) = line.trim_start().strip_prefix("Instructions:") {
-            let count = count.trim_start().split('|').next().and_then(|count| count.parse().ok());
-            let calls: Option<u64> = count;
-            counts.extend(name.take().zip(calls.map(|count| count / CALLS)));
+            let count = count.trim_start().split('|').next();
+            let count = count.and_then(|count| count.parse::<u64>().ok());
+            counts.extend(name.take().zip(count.map(|count| count / CALLS)));
         }
     }
     counts
