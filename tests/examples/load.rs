@@ -88,6 +88,8 @@ impl Shopper {
 /// Requests of all routes over several connections, until it is finished.
 pub(crate) struct Load {
     phase: Arc<AtomicU64>,
+    /// The phase of each connection's round.
+    rounds: Vec<Arc<AtomicU64>>,
     over: Arc<AtomicBool>,
     answers: Arc<Mutex<Vec<Answer>>>,
     tasks: Vec<JoinHandle<()>>,
@@ -97,12 +99,14 @@ impl Load {
     pub(crate) fn start(shopper: &Shopper) -> Self {
         let (phase, over) = (Arc::<AtomicU64>::default(), Arc::<AtomicBool>::default());
         let answers = Arc::<Mutex<Vec<_>>>::default();
-        let tasks = (0..CONNECTIONS).map(|n| {
+        let rounds: Vec<_> = (0..CONNECTIONS).map(|_| Arc::<AtomicU64>::default()).collect();
+        let tasks = (0..CONNECTIONS).zip(rounds.clone()).map(|(n, round)| {
             let (shopper, phase, over) = (shopper.clone(), phase.clone(), over.clone());
             let answers = answers.clone();
             tokio::spawn(async move {
                 while !over.load(Ordering::SeqCst) {
                     let phase = phase.load(Ordering::SeqCst);
+                    round.store(phase, Ordering::SeqCst);
                     let user = phase * USERS + n % USERS;
                     for route in [Route::Quote, Route::Payment, Route::Order { user }] {
                         let answer = shopper.ask(route, phase).await;
@@ -112,13 +116,15 @@ impl Load {
                 }
             })
         });
-        Self { tasks: tasks.collect(), phase, over, answers }
+        Self { tasks: tasks.collect(), phase, rounds, over, answers }
     }
 
     /// What is asked from now on is of this phase; all of the last one is answered.
     pub(crate) async fn enter(&self, phase: u64) {
         self.phase.store(phase, Ordering::SeqCst);
-        sleep(Duration::from_millis(300)).await;
+        while self.rounds.iter().any(|round| round.load(Ordering::SeqCst) < phase) {
+            sleep(PAUSE).await;
+        }
     }
 
     /// Goes on until these routes were refused two windows after this phase began, or later on a busy machine.
