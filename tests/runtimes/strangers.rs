@@ -11,7 +11,9 @@ use ratelimit_runtime::{Limiter, Limits};
 use tests::{eventually, proxy::Proxy, redis_server::RedisServer};
 use tokio::{runtime::Runtime, task::JoinSet};
 
-use crate::world::{ALONE, DEADLINE, HOUR, SECOND, current_thread, limits, ms, poll_once, quota};
+use crate::world::{
+    ALONE, DEADLINE, HOUR, SECOND, current_thread, limits, ms, patient_limits, poll_once, quota,
+};
 
 /// What a caller on a busy machine may be late by.
 const SLACK: Duration = ms(100);
@@ -167,7 +169,7 @@ fn connections(server: &RedisServer) -> usize {
 fn a_runtime_for_each_call_neither_degrades_nor_leaks() {
     let _alone = ALONE.blocking_lock();
     let server = RedisServer::start();
-    let limits = current_thread().block_on(limits(&server.url(), ""));
+    let limits = current_thread().block_on(patient_limits(&server.url()));
     let limiter = limits.limiter("x", quota(1_000_000, HOUR));
     let calls = 1_000;
     for nth in 0..calls {
@@ -184,7 +186,7 @@ fn a_runtime_that_ends_in_the_middle_of_calls_is_no_error_for_another() {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let other = current_thread();
-    let limits: Limits = other.block_on(limits(&proxy.url(), ""));
+    let limits: Limits = other.block_on(patient_limits(&proxy.url()));
     let limiter = limits.limiter("x", quota(1_000_000, HOUR));
     assert!(other.block_on(is_regular(&limiter)));
     proxy.delay(ms(20));

@@ -36,6 +36,11 @@ pub(crate) async fn limits(url: &str, yaml: &str) -> Limits {
     Limits::builder().redis(url).limits_yaml(yaml).deadline(DEADLINE).build().await.unwrap()
 }
 
+/// Limits with a deadline that is longer than any reply takes on a busy machine.
+pub(crate) async fn patient_limits(url: &str) -> Limits {
+    Limits::builder().redis(url).no_limits_file().deadline(20 * SECOND).build().await.unwrap()
+}
+
 pub(crate) fn current_thread() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
