@@ -1,6 +1,6 @@
 //! A permit as a value: settled, given back, recorded, dropped; by every rule, on both stores.
 
-use ratelimit_runtime::{Limiter, Permit, Settlement};
+use ratelimit_runtime::{Limiter, Limits, Permit, Quota, Settlement};
 use tests::{
     place::{Place, at, now, rules, window_begins},
     soon,
@@ -206,24 +206,33 @@ async fn once_polled_it_finishes_redis() {
     once_polled_it_finishes(Place::redis()).await;
 }
 
-/// What is free again by itself is not given back a second time.
+/// What is free again by itself is not given back a second time. Returns whether the machine was in time
+/// for the last permits to be in use still.
+async fn window_is_over(limits: &Limits, name: &str, quota: Quota) -> bool {
+    let limiter = limits.limiter(name, quota);
+    window_begins(limits, 200).await;
+    let permit = limiter.acquire(5).await.unwrap();
+    let again = limiter.acquire(5).await.unwrap();
+    let again_at = at(&again);
+    let (returned, settled) = (permit.give_back().await.unwrap(), again.settle(6).await.unwrap());
+    assert_eq!(returned, 0, "{name}: its window is over");
+    // From then on a bucket has one more, and a window before long.
+    let is_in_time = now(limits).await < again_at + 40;
+    if is_in_time {
+        assert_eq!((settled.taken, settled.debt), (0, 1), "{name}");
+    }
+    is_in_time
+}
+
 async fn nothing_once_its_window_is_over(place: Place) {
     let limits = place.limits().await;
     for (name, _, quota) in rules(5, ms(200)) {
         if name == "warming" {
             continue;
         }
-        let limiter = limits.limiter(name, quota);
-        window_begins(&limits, 200).await;
-        let permit = limiter.acquire(5).await.unwrap();
-        let again = limiter.acquire(5).await.unwrap();
-        let again_at = at(&again);
-        let (returned, settled) =
-            (permit.give_back().await.unwrap(), again.settle(6).await.unwrap());
-        assert_eq!(returned, 0, "{name}: its window is over");
-        // From then on a bucket has one more, and a window before long.
-        if now(&limits).await < again_at + 40 {
-            assert_eq!((settled.taken, settled.debt), (0, 1), "{name}");
+        let mut tries = 0..50;
+        while !window_is_over(&limits, &format!("{name}:{}", tries.start), quota).await {
+            tries.next().expect("a machine that is in time once");
         }
     }
 }
