@@ -36,6 +36,8 @@ pub(crate) struct Swarm {
 pub(crate) struct Record {
     /// Of each process.
     pub(crate) admissions: Vec<Vec<Admission>>,
+    /// From when until when the machine let each process wait.
+    pub(crate) late: Vec<Vec<(u64, u64)>>,
     pub(crate) tried: u64,
 }
 
@@ -65,17 +67,22 @@ impl Swarm {
     }
 
     fn record(mut self, record: &mut Record) {
-        let mut admissions = Vec::new();
+        let (mut admissions, mut late) = (Vec::new(), Vec::new());
         let mut is_over = false;
         for line in self.output.by_ref().map(Result::unwrap) {
             match line.split_once(' ') {
                 Some(("tried", tried)) => record.tried += tried.parse::<u64>().unwrap(),
+                Some(("late", times)) => {
+                    let (from, until) = times.split_once(' ').unwrap();
+                    late.push((from.parse().unwrap(), until.parse().unwrap()));
+                }
                 Some(_) => admissions.push(admission(&line)),
                 None => is_over = line == "over",
             }
         }
         assert!(is_over, "a process failed");
         record.admissions.push(admissions);
+        record.late.push(late);
     }
 }
 

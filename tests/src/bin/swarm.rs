@@ -4,7 +4,8 @@
 //! each task repeatedly acquires up to COSTS permits, drops DROPS of 100 calls and corrects the cost
 //! of CHANGES of 100. A line `reload` reads the limits file again. When its time is over, it prints
 //! each admission: `AT PERMITS`, then `-MS:N` for returned permits and `+FROM:UNTIL:N` for additional
-//! permits, in milliseconds since 1970; `tried N`; and `over`.
+//! permits, in milliseconds since 1970; `late FROM UNTIL` for each time at which the machine let a timer or a
+//! plain command to the server wait; `tried N`; and `over`.
 #![allow(clippy::print_stdout, reason = "its output is what it is for")]
 #![allow(clippy::disallowed_methods, reason = "its figures are those of the real clock")]
 
@@ -18,6 +19,7 @@ use std::{
 };
 
 use ratelimit_runtime::{Limiter, Limits, Permit};
+use redis::AsyncConnectionConfig;
 use tests::{
     Random,
     ledger::Admission,
@@ -36,6 +38,7 @@ struct Habits {
 struct Record {
     admissions: Vec<Admission>,
     tried: u64,
+    late: Vec<(u64, u64)>,
 }
 
 fn percent(random: &mut Random, percent: u64) -> bool {
@@ -75,6 +78,7 @@ fn main() {
             tokio::spawn(call(limits.configured(key), habits, random, end, Arc::clone(&record)))
         };
         let tasks: Vec<_> = (0..number(tasks)).map(task).collect();
+        tokio::spawn(watch_machine(url.clone(), Arc::clone(&record)));
         while Instant::now() < end {
             for _ in input.try_iter() {
                 limits.reload().unwrap();
@@ -94,7 +98,28 @@ fn main() {
         added.iter().for_each(|(from, until, n)| write!(line, " +{from}:{until}:{n}").unwrap());
         println!("{line}");
     }
+    record.late.iter().for_each(|(from, until)| println!("late {from} {until}"));
     println!("tried {}\nover", record.tried);
+}
+
+async fn watch_machine(url: String, record: Arc<Mutex<Record>>) {
+    const EVERY_MS: u64 = 2;
+    /// A timer and a round trip on an idle machine.
+    const IN_TIME_MS: u64 = 3;
+
+    let client = redis::Client::open(url).unwrap();
+    let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+    let mut connection =
+        client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
+    loop {
+        let due = now() + EVERY_MS;
+        sleep(Duration::from_millis(EVERY_MS)).await;
+        redis::cmd("PING").exec_async(&mut connection).await.unwrap();
+        let until = now();
+        if until > due + IN_TIME_MS {
+            record.lock().unwrap().late.push((due, until));
+        }
+    }
 }
 
 async fn call(
