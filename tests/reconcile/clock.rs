@@ -1,6 +1,6 @@
 //! Configurations are dated by the server's clock, which may be set while a connection is open.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ratelimit_runtime::{Limits, LimitsBuilder, Quota};
 use tests::{limits_file::LimitsFile, proxy::Proxy, redis_server::RedisServer};
@@ -55,11 +55,15 @@ async fn a_reload_replaces_what_is_older_though_the_clock_was_set_since() {
         proxy.shift_time(ahead_s);
         let file = LimitsFile::new(&yaml(100));
         let limits = on(proxy.url()).limits_file(file.path()).build().await.unwrap();
+        let asked = Instant::now();
         assert_eq!(in_force(&limits).await, 100);
+        // This reply says that the clock was set, and the process may have read it as late as this.
+        let late = asked.elapsed();
         later().await;
         let operator = on(server.url()).no_limits_file().build().await.unwrap();
         let change = Quota::new(50, HOUR).unwrap();
         operator.configured("x").set_rate(change).await.unwrap();
+        tokio::time::sleep(late).await;
         later().await;
         for rate in [200, 300] {
             file.write(&yaml(rate));
