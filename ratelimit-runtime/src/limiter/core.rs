@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::{denials::Denials, queue::Queue, rare::Rare, share::Share};
 use crate::{
     settings::{Effective, Family, Name, Unresolved},
-    store::{Config, MemberId, Outcome, Reply, Slot, StateKeys, Terms},
+    store::{Config, MemberId, Outcome, Reconciled, Reply, Slot, StateKeys, Terms},
 };
 
 /// Fields are in this memory order, so that an immediate decision touches little of it.
@@ -117,6 +117,8 @@ pub(super) struct Left {
 struct InForce {
     config: Option<Arc<Config>>,
     at_ms: u64,
+    /// Whether this process's configuration replaced the stored one at that time.
+    has_replaced: bool,
     /// The permits left according to that reply, if other processes take permits too.
     left: Option<Box<Left>>,
 }
@@ -127,8 +129,13 @@ impl InForce {
     fn has_overtaken(&self, reply: &Reply) -> bool {
         const UNDER_WAY_MS: u64 = 5_000;
         let age = self.at_ms.saturating_sub(reply.now_ms);
-        let same_time = self.at_ms == reply.now_ms && reply.reconciled.is_none();
-        (1..UNDER_WAY_MS).contains(&age) || (same_time && self.config.is_some())
+        let precedes = match reply.reconciled {
+            None => self.config.is_some(),
+            // A process that replaced a configuration followed it before.
+            Some(Reconciled::Followed) => self.has_replaced,
+            Some(_) => false,
+        };
+        (1..UNDER_WAY_MS).contains(&age) || (self.at_ms == reply.now_ms && precedes)
     }
 }
 
@@ -232,6 +239,8 @@ impl Core {
         let changed = before.is_none_or(|before| !before.same_limit(&reply.config));
         if !overtaken {
             in_force.at_ms = reply.now_ms;
+            in_force.has_replaced =
+                matches!(reply.reconciled, Some(Reconciled::Reset | Reconciled::Carried));
             if reply.outcome == Outcome::Unknown {
                 in_force.config = None;
             } else if before != Some(reply.config) {
@@ -309,5 +318,40 @@ impl std::fmt::Debug for Core {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The name contains the key's values.
         f.debug_struct("Core").field("key", &self.family.key).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_spec::Mode;
+
+    use super::{Arc, Config, InForce, Outcome, Reconciled, Reply};
+
+    fn reply(now_ms: u64, reconciled: Option<Reconciled>) -> Reply {
+        Reply {
+            outcome: Outcome::Refused,
+            remaining: 0,
+            retry_after_ms: 10,
+            reset_after_ms: 10,
+            more_after_ms: 10,
+            now_ms,
+            ahead_ms: 0,
+            moved: 0,
+            config: Config::new(10, 1000, Mode::Overall),
+            reconciled,
+            replaced: None,
+            announcer: None,
+            violated: 0,
+        }
+    }
+
+    #[test]
+    fn what_was_followed_is_older_than_what_replaced_it_in_the_same_millisecond() {
+        let config = Some(Arc::new(Config::new(20, 1000, Mode::Overall)));
+        let mut in_force = InForce { config, at_ms: 5, has_replaced: true, left: None };
+        assert!(in_force.has_overtaken(&reply(5, Some(Reconciled::Followed))));
+        assert!(!in_force.has_overtaken(&reply(6, Some(Reconciled::Followed))));
+        in_force.has_replaced = false;
+        assert!(!in_force.has_overtaken(&reply(5, Some(Reconciled::Followed))));
     }
 }
