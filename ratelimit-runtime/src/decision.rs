@@ -229,11 +229,11 @@ pub enum Reason {
     /// No quota is configured for the limiter, neither here nor in the store. Or a web layer or
     /// extractor does not know the address of the peer.
     NotConfigured,
-    /// The store was unavailable or timed out, and `on_store_error` is `reject`. Maps to HTTP 503
-    /// rather than 429, because the client is not at fault.
+    /// The store was unavailable or timed out, and `on_store_error` is `reject`; or the limits were
+    /// [shut down](crate::Limits::shutdown). Maps to HTTP 503 rather than 429, because the client is not at fault.
     StoreUnavailable,
     /// The store returned an error that waiting does not resolve, such as a wrong password or a key
-    /// that holds other data.
+    /// that holds other data; or no limits were installed, and the default ones could not be set up.
     StoreMisconfigured,
 }
 

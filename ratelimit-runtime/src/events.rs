@@ -129,8 +129,8 @@ pub enum Event {
         slots: Option<Arc<str>>,
     },
     /// The store returns an error that waiting does not resolve, a function that cannot return a rejection has no quota,
-    /// or a web layer or extractor does not know the address of the peer. Calls are rejected. Those of a function that
-    /// cannot be are counted locally, or admitted uncounted without a quota.
+    /// or a web layer or extractor does not know the address of the peer. Calls are rejected. Calls of a function that
+    /// cannot return a rejection are counted locally, or admitted uncounted if there is no quota.
     #[non_exhaustive]
     Misconfigured {
         /// The limiter's key as it was written.
@@ -138,7 +138,7 @@ pub enum Event {
         /// The error.
         error: StoreError,
     },
-    /// A template has `max_keys` keys with limiters of their own, the most allowed; new keys share one limiter.
+    /// A template has reached its bound of `max_keys` keys with their own limiter; new keys share one limiter.
     #[non_exhaustive]
     KeysShared {
         /// The limiter's key as it was written.
@@ -168,19 +168,19 @@ pub enum Event {
         /// The error of the store.
         error: StoreError,
     },
-    /// A changed limits file was loaded.
+    /// The limits file was reloaded.
     Reloaded,
-    /// A changed limits file was loaded, but one of its settings is only read at startup. Settings that the program
-    /// or the environment chooses instead are not reported.
+    /// The limits file was reloaded, but a setting that is only read at startup has changed. A setting that the builder
+    /// or the environment overrides is not reported.
     #[non_exhaustive]
     NeedsRestart {
-        /// The setting that changed since then.
+        /// The setting that changed.
         setting: &'static str,
     },
-    /// A changed limits file is invalid; the previous limits stay active.
+    /// The limits file could not be reloaded; the previous limits stay in force.
     #[non_exhaustive]
     ReloadFailed {
-        /// Why it is invalid.
+        /// Every problem of the file.
         error: SetupError,
     },
 }

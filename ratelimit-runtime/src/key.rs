@@ -22,7 +22,7 @@ use ratelimit_spec::KeyWriter;
 /// collections. An `Option` needs an explicit `{user_id?}` in the template, because all calls
 /// without a value share one limit.
 ///
-/// Types of your own opt in, newtypes around types of other crates among them:
+/// Implement it for your own types, or for newtypes around types of other crates:
 ///
 /// ```
 /// use std::fmt;
@@ -48,9 +48,9 @@ use ratelimit_spec::KeyWriter;
 pub trait KeyPart {
     /// Writes the value as it is to appear in the key.
     ///
-    /// Any text is safe: characters that have a meaning in a key are escaped, and a text of more
-    /// than 64 bytes is replaced by its hash, for which this function is called a second time. An
-    /// error counts as the end of the text.
+    /// Any text is safe: all characters but ASCII letters, digits, `_`, `.` and `-` are escaped, and a
+    /// text that takes more than 64 bytes after that is replaced by its hash, for which this function
+    /// may be called a second time. An error counts as the end of the text.
     ///
     /// The text identifies the caller in the store. If a release writes another text for the same
     /// value, every limit of that value starts over.

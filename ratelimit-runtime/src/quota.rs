@@ -104,7 +104,8 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// Returns an error if `rate` is not in 1 to 2^31 − 1, or there is no such zone.
+    /// Returns an error if `rate` is not in 1 to 2^31 − 1, if there is no such zone, or if the crate feature `calendar`
+    /// is not enabled.
     ///
     /// # Examples
     ///

@@ -385,7 +385,8 @@ impl Limiter {
         changed
     }
 
-    /// Returns the time until the limiter, or the last of its limits, expires, or `None` if it never does.
+    /// Returns the time until the limiter, or the last of its limits, expires, or `None` if it never does or is not
+    /// stored.
     ///
     /// # Errors
     ///

@@ -123,7 +123,8 @@ impl LimitsBuilder {
         self
     }
 
-    /// Sets the prefix of every key in the store: at most 31 bytes, without braces.
+    /// Sets the prefix of every key in the store: at most 31 bytes, without braces or control characters. Services and
+    /// environments that share a server, but no limits, each need their own, such as `shop-test:`.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = Some(prefix.into());
         self
@@ -193,7 +194,7 @@ impl LimitsBuilder {
     }
 
     /// Checks the limits file at this interval, and [reloads](Limits::reload) it if its text changed. A changed file is
-    /// loaded once it has stayed as it is for 100 ms, so a file that is written in steps is not loaded in part.
+    /// loaded once its text has been stable for 100 ms, so a file that is written in steps is not loaded in part.
     #[cfg(feature = "limits-file")]
     pub fn watch(mut self, every: Duration) -> Self {
         self.watch = Some(every);
@@ -245,8 +246,8 @@ impl LimitsBuilder {
     /// An unavailable Redis is not an error: it is reported as an event, and `on_store_error`
     /// decides until Redis is available again.
     ///
-    /// A process that calls `fork` does so before this: in the child, calls that wait for limits of its parent on
-    /// Redis can wait forever, because the thread that serves them exists only in the parent.
+    /// Call `fork` before this, not after: in the child, calls that use the parent's limits on Redis can wait forever,
+    /// because the thread that serves them exists only in the parent.
     ///
     /// # Errors
     ///
@@ -269,7 +270,7 @@ impl LimitsBuilder {
     ///
     /// # Errors
     ///
-    /// As for [`install`](Self::install).
+    /// As for [`install`](Self::install), except that limits may already be installed.
     pub async fn build(self) -> Result<Limits, SetupError> {
         metrics::describe();
         let engine = Arc::<Engine>::default();
