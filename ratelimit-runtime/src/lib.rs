@@ -21,14 +21,14 @@
 //! # }
 //! ```
 //!
-//! # How to read on
+//! # Further reading
 //!
 //! - [`rate_limit`] is the attribute; its page shows what each argument expands to.
 //! - [`init`] sets up a program's limits from the limits file and the environment;
 //!   [`Limits::builder`] does so in code. Tests run functions in a [`Limits::scope`].
 //! - Outages and failed reloads are reported as an [`Event`]: enable the feature `tracing`, or set
 //!   [`LimitsBuilder::on_event`]. By default nothing is logged.
-//! - [`guide::web`]: a rate-limited web service from zero, and its deployment.
+//! - [`guide::web`]: a rate-limited web service from scratch, and its deployment.
 //! - [`guide::migration`]: coming from governor, `tower_governor`, Redisson or Redis scripts.
 //! - [`Limiter`] is a limiter without the attribute; [`limiter!`] returns that of a declared key.
 //! - [`guide::algorithms`]: the ways to count permits, and how to choose.
@@ -79,7 +79,7 @@
 //!   see the module `client`. With `reqwest` also those of `reqwest::Client`.
 //! - `metrics`: counts of admitted, rejected, waiting and refunded calls, for the `metrics` facade; see
 //!   [`guide::metrics`].
-//! - `serde`: [`Quota`], [`Quotas`] and [`Settings`] in configuration files of your own; what [`Limits::report`] returns
+//! - `serde`: [`Quota`], [`Quotas`] and [`Settings`] in your own configuration files; what [`Limits::report`] returns
 //!   can be serialized.
 //! - `ulid`, `uuid`: `Ulid` and `Uuid` in keys.
 //! - `signal`: the limits file is reloaded when the process receives `SIGHUP`

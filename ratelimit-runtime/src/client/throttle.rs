@@ -26,8 +26,8 @@ use crate::{Limiter, Permit, Reason, Rejection};
 ///
 /// A pause that the upstream requests applies in this process, to all requests of the same limiter through
 /// this layer, its clones and their services; of [combined](Limiter::and) limiters, to those of the same combination.
-/// It is at most a day. Responses are passed on unchanged: a
-/// rejected request is not resent. [`ThrottleService`] lists the responses that request a pause.
+/// It is at most a day. Responses are passed on unchanged, and a rejected request is not resent. [`ThrottleService`]
+/// lists the responses that request a pause.
 #[must_use = "a throttle has no effect until it is a layer of a service"]
 pub struct Throttle<F> {
     limiter: Arc<F>,

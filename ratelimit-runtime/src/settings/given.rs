@@ -77,7 +77,7 @@ impl Settings {
     }
 
     /// Sets what happens to permits in use when the configured quota changes; by default they are
-    /// forgotten.
+    /// discarded.
     pub fn on_drift(self, on_drift: OnDrift) -> Self {
         self.with(|layer| layer.on_drift = Some(on_drift.word()))
     }
@@ -112,13 +112,13 @@ impl Settings {
     }
 
     /// Sets how many calls of this process may wait at the same time; 10 000 by default. Calls beyond
-    /// are rejected.
+    /// that are rejected.
     pub fn max_waiters(self, max_waiters: u32) -> Self {
         self.with(|layer| layer.max_waiters = Some(max_waiters))
     }
 
     /// Sets how many permits can be owed for costs that are known only afterwards; by default as many
-    /// as the limiter can grant at once. At most 2^32 − 1 are.
+    /// as the limiter can grant at once. A higher number counts as 2^32 − 1.
     pub fn max_debt(self, max_debt: u64) -> Self {
         let max_debt = u32::try_from(max_debt).unwrap_or(u32::MAX);
         self.with(|layer| layer.max_debt = Some(max_debt))

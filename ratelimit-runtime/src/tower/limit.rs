@@ -146,7 +146,7 @@ impl Limit {
     }
 
     /// Uses these limits, also for annotated functions in the inner service, and in the body of its response while it
-    /// streams. [`Limits::current`] of each request otherwise.
+    /// streams. By default each request uses its [`Limits::current`].
     pub fn limits(self, limits: &Limits) -> Self {
         Self { limits: Some(limits.clone()), ..self }
     }

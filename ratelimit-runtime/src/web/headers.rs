@@ -42,7 +42,7 @@ struct Written {
 /// `Retry-After` is written in any case to a rejected request that is worth repeating: in whole
 /// seconds, rounded up, and at least 1. Limits that admitted the request with their last permit count too: the request is
 /// not repeated before each of them has another one. A later `Retry-After` of the service's own stays, in seconds or as a
-/// date. With the feature `tonic`, the `RetryInfo` of a rejected gRPC method becomes no earlier either.
+/// date. With the feature `tonic`, a `RetryInfo` of a rejected gRPC method that names an earlier time is replaced.
 ///
 /// With the feature `tower` it is a layer, and with `actix` a middleware, which adds the headers to
 /// the responses of annotated handlers.
@@ -52,10 +52,10 @@ pub enum Headers {
     /// `RateLimit-Policy` and `RateLimit` of the newest IETF draft, at present
     /// [draft-ietf-httpapi-ratelimit-headers-11][draft]. A minor release may follow a newer draft.
     ///
-    /// `q` is the rate and `w` the window in seconds, which is left out if it is no whole number of
-    /// seconds. `r` are the permits that remain, and `t` is the time in which there are no more,
-    /// rounded up to seconds. Both are of the decision, with the permits that were refunded or charged to the request before
-    /// its response began; a leaky bucket, and one that warms up, are described as they were decided. A token
+    /// `q` is the rate and `w` the window in seconds, which is left out if it is not a whole number of
+    /// seconds. `r` is the number of permits that remain, and `t` the time until there are more, rounded up to seconds.
+    /// Both are those of the decision, adjusted by the permits that were refunded or charged to the request before its
+    /// response began; those of a leaky bucket, and of one that warms up, are not adjusted. A token
     /// bucket can have more permits left than its rate. A response has no
     /// `RateLimit` if nothing was counted: the request costs 0 permits, or more than the limit ever grants.
     /// There is none while the store is unavailable either, because a process then knows only its own calls, nor for a
