@@ -56,6 +56,7 @@ struct System {
 impl Clock {
     /// The system's time, read once and then advanced by the monotonic clock, so that a stepping
     /// wall clock changes nothing. It follows tokio's paused time in tests.
+    #[cfg(any(test, feature = "test-util"))]
     #[must_use]
     pub fn system() -> Self {
         Self::with_engine(Arc::default(), true)

@@ -59,11 +59,13 @@ fn docs() -> Outcome {
     run(cargo(&what).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Checks the runtime without features and with each feature alone, because together they hide what
+/// Checks the runtime with the default features, without any, and with each alone, because together they hide what
 /// one of them lacks.
 fn each_feature() -> Outcome {
     let text = read_file(&root().join("ratelimit-runtime/Cargo.toml"))?;
-    let alone = ["--package", "ratelimit-runtime", "--no-default-features"];
+    let runtime = ["--package", "ratelimit-runtime"];
+    clippy(&runtime)?;
+    let alone = [&runtime[..], &["--no-default-features"]].concat();
     clippy(&alone)?;
     for feature in features::of(&text) {
         clippy(&[&alone[..], &["--features", feature]].concat())?;
