@@ -19,7 +19,8 @@ pub(super) fn describe<'a>(
     outcomes: impl Iterator<Item = Result<&'a Decision, &'a Rejection>> + Clone,
     response: &mut response::Parts,
 ) {
-    let is_rejected = is_rejected(response.status, &response.headers);
+    let is_rejected = outcomes.clone().any(|outcome| outcome.is_err())
+        && is_rejected(response.status, &response.headers);
     let admitted = outcomes.clone().filter_map(Result::ok);
     // A rejected response may be about any rejection.
     let outcomes = outcomes.filter(|outcome| {
