@@ -12,7 +12,7 @@ use super::{
 impl State {
     /// Takes free permits if counting is all that is needed, and returns what the function makes of what is left.
     /// Otherwise takes nothing. Unless `exact`, more than that can be left of permits that are far from the limit.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn spend<T>(
         &mut self,
         config: &Config,

@@ -62,7 +62,8 @@ impl Slot {
     }
 
     /// [Spends](State::spend) permits: those of an allotment without the lock.
-    #[inline]
+    // Always, as are its steps: the compiler leaves one of them out of line, depending on how it divides the crate.
+    #[inline(always)]
     pub(crate) fn spend(
         &self,
         clock: &Clock,

@@ -139,7 +139,7 @@ impl State {
 
     /// Takes permits if a valid lease is held and they are free, calls a function with what is left, and returns
     /// whether that is little.
-    #[inline]
+    #[inline(always)]
     pub(super) fn spend(
         &mut self,
         now: u64,
@@ -171,7 +171,7 @@ impl State {
     }
 
     /// Takes permits of the lease, if they are free and counting is all that is needed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count_spent<T>(
         &mut self,
         permits: u32,
