@@ -109,7 +109,7 @@ impl Gates {
         why.map_or(Ok(()), Err)
     }
 
-    /// Closes the gate of these keys, for the slots of their node or of the one to which that `redirected` the call.
+    /// Closes the gate of these keys, for the slots of their node, or of the node to which their call was `redirected`.
     /// Returns false if it was closed already.
     pub(super) fn close(
         &self,

@@ -211,7 +211,7 @@ impl Link {
     }
 
     /// Makes calls fail at once from now on, and probes the server in the background: the node of these keys, or the one
-    /// to which that `redirected` the call. Returns false if that was already so.
+    /// to which their call was `redirected`. Returns false if that was already so.
     pub(super) fn close(
         self: &Arc<Self>,
         keys: &StateKeys,
