@@ -63,7 +63,7 @@ impl Pair {
             match within {
                 None => assert_eq!(left, -1, "{key}"),
                 Some(within) => {
-                    let most = i64::try_from(within.as_millis()).unwrap();
+                    let most = i64::try_from(within.as_micros().div_ceil(1000)).unwrap();
                     assert!(left > most - 2000 && left <= most, "{key}: {left} of {most} ms");
                 }
             }

@@ -124,6 +124,7 @@ async fn a_password_that_was_changed_shows_without_any_call() {
     tokio::time::sleep(3 * SECOND).await;
     server.cli::<()>(&["ACL", "SETUSER", "app", "resetpass", ">secret"]);
     eventually("it is valid again", 3 * SECOND, || limits.health().is_ok());
+    eventually("that is an event", 3 * SECOND, || events.lock().unwrap().len() > 1);
     let events = events.lock().unwrap();
     let [down, up] = &events[..] else { panic!("{events:#?}") };
     assert!(down.contains("is unavailable: redis: WRONGPASS"), "{down}");
