@@ -55,7 +55,7 @@ impl Process {
         (0..CALLERS).map(|_| caller(self.line())).collect()
     }
 
-    /// How late the machine let a timer of its be at most.
+    /// How late a timer of the process was at most, in milliseconds.
     fn stood_still(&mut self) -> u64 {
         self.line().strip_prefix("stood still ").unwrap().parse().unwrap()
     }
