@@ -18,11 +18,7 @@ const DEADLINE: Duration = Duration::from_millis(500);
 
 /// Three masters that serve their slots without the others too.
 fn cluster() -> RedisCluster {
-    let cluster = RedisCluster::start();
-    for node in cluster.nodes() {
-        let _: String = node.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
-    }
-    cluster
+    RedisCluster::builder().config("cluster-require-full-coverage", "no").start()
 }
 
 async fn limits(cluster: &RedisCluster) -> Limits {

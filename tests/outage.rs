@@ -408,11 +408,8 @@ async fn a_sentinel_failover_is_followed_and_admits_nothing_twice() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cluster_without_one_node_limits_on_the_others() {
-    let cluster = RedisCluster::start();
+    let cluster = RedisCluster::builder().config("cluster-require-full-coverage", "no").start();
     let url = format!("redis-cluster://{}", cluster.addresses().join(","));
-    for node in cluster.nodes() {
-        let _: String = node.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
-    }
     let limits = limits(&url, "").await;
     let limiters: Vec<_> =
         (0..60).map(|n| limits.limiter(&format!("key-{n}"), quota(1000, 60 * SECOND))).collect();

@@ -139,10 +139,7 @@ async fn a_dead_node_of_a_cluster_is_one_outage() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_of_a_node_is_reported_with_its_address_and_slots() {
-    let cluster = RedisCluster::start();
-    for node in cluster.nodes() {
-        let _: String = node.cli(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
-    }
+    let cluster = RedisCluster::builder().config("cluster-require-full-coverage", "no").start();
     let events = Arc::<Mutex<Vec<Event>>>::default();
     let seen = Arc::clone(&events);
     let builder = Limits::builder().redis(cluster.url()).no_limits_file().deadline(2 * SECOND);
