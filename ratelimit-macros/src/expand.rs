@@ -4,7 +4,7 @@ mod admission;
 mod annotation;
 mod settlement;
 
-use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt};
 use syn::spanned::Spanned;
 use syn::{Attribute, Meta};
@@ -29,10 +29,7 @@ pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> 
     let mut function: Function = match syn::parse2(parenthesize(item.clone())) {
         Ok(function) => function,
         Err(error) => {
-            problems.at(
-                error.span(),
-                "`#[rate_limit]` can only be applied to a function; move it to an `async fn`",
-            );
+            problems.at(error.span(), no_function(item));
             let (errors, _) = problems.into_tokens();
             return generated!(#errors #item);
         }
@@ -50,6 +47,16 @@ pub(crate) fn expand(args: TokenStream, item: &TokenStream, lookup: &Lookup) -> 
         return unguarded(&runtime, &all, &function, problems);
     }
     with_body(&function, |body| guarded(&runtime, &guards, &function, lookup, &body))
+}
+
+/// Returns the message about an item that cannot be parsed. rustc has reported the syntax of a function already.
+fn no_function(item: &TokenStream) -> &'static str {
+    let is_sign = |token: &TokenTree| matches!(token, TokenTree::Punct(sign) if ":=".contains(sign.as_char()));
+    let mut beginning = item.clone().into_iter().take_while(|token| !is_sign(token));
+    match beginning.any(|token| matches!(token, TokenTree::Ident(word) if word == "fn")) {
+        true => "`#[rate_limit]` cannot parse this function; correct its syntax",
+        false => "`#[rate_limit]` can only be applied to a function; move it to an `async fn`",
+    }
 }
 
 /// Emits the function without a guard, so that its callers compile. Its body sees the variables that the guard would
