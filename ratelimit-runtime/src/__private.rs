@@ -64,9 +64,10 @@ pub fn answer<Output, T>(
 #[derive(Debug)]
 pub struct Answer<T, Output>(Option<T>, PhantomData<fn() -> Output>);
 
-/// Stands for the return type of a function if it has no name.
+/// Stands for a return type with an `impl Trait` in it, which has no name. A fallback whose type is open gets it too: one
+/// that never returns, or a mistake, which rustc reports at the fallback with this name.
 #[derive(Debug)]
-pub enum Unnamed {}
+pub enum ReturnTypeIsImplTrait {}
 
 /// What a function returns instead: a value, or what a future resolves to. Expanded code returns a value without
 /// awaiting anything, because a value that lives across an await is a part of the function's future. The type of the variant
@@ -83,9 +84,26 @@ pub enum Resolved<T, F> {
 #[derive(Debug)]
 pub struct Plain<T>(T);
 
-impl<T> Plain<T> {
-    /// Returns the answer. A call, so that a mistake in its type is reported at the whole fallback.
-    pub fn get(self) -> T {
+impl Plain<ReturnTypeIsImplTrait> {
+    /// Returns any type, because this fallback never returns.
+    pub fn get<T>(self) -> T {
+        match self.0 {}
+    }
+}
+
+/// Returns the answer. A call, so that a mistake in its type is reported at the whole fallback.
+pub trait GetAnswer {
+    /// What the fallback returned.
+    type Output;
+
+    /// Returns it.
+    fn get(self) -> Self::Output;
+}
+
+impl<T> GetAnswer for Plain<T> {
+    type Output = T;
+
+    fn get(self) -> T {
         self.0
     }
 }

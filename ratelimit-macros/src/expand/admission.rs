@@ -136,7 +136,9 @@ fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenS
     let code = function.in_its_body(fallback.to_token_stream());
     // A generic fallback returns what the function returns, if that has a name.
     let output = match function.output() {
-        Some(output) if holds_impl(output.to_token_stream()) => generated!(#private::Unnamed),
+        Some(output) if holds_impl(output.to_token_stream()) => {
+            generated!(#private::ReturnTypeIsImplTrait)
+        }
         Some(output) => output.to_token_stream(),
         None => generated!(()),
     };
@@ -148,7 +150,7 @@ fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenS
     let (value, output) = (quote_spanned!(end=> #plain.get()), quote_spanned!(end=> #later.await));
     generated! {
         {
-            use #private::{ResolveFuture as _, ResolvePlain as _};
+            use #private::{GetAnswer as _, ResolveFuture as _, ResolvePlain as _};
             let #later = match #resolved {
                 #private::Resolved::Now(#plain) => return #value,
                 #private::Resolved::Later(#later) => #later,

@@ -66,9 +66,25 @@ async fn i() -> impl AsRef<str> + Send {
     ""
 }
 
+// It never returns, so its type is open.
+#[rate_limit(key = "j", rate = 2, per = "1s", wait = "none", fallback = |_| panic!("limited"))]
+async fn j() -> impl AsRef<str> + Send {
+    ""
+}
+
+#[rate_limit(key = "k", rate = 2, per = "1s", wait = "none", fallback = never)]
+async fn k() -> Result<impl AsRef<str> + Send, Rejection> {
+    Ok("")
+}
+
+#[rate_limit(key = "l", rate = 2, per = "1s", wait = "none", fallback = refuse)]
+async fn l() -> Result<impl AsRef<str> + Send, Rejection> {
+    Ok("")
+}
+
 fn is_send(_: impl Send) {}
 
 fn main() {
     is_send((a(), b(), c::<u8>(), d(""), e()));
-    is_send((f(), g(), h(), i()));
+    is_send((f(), g(), h(), i(), j(), k(), l()));
 }
