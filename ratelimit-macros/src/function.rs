@@ -162,7 +162,7 @@ impl Function {
         let is_limit = |attr: &mut Attribute| {
             let path = attr.path();
             path.is_ident("rate_limit")
-                || [runtime, &usual].iter().any(|runtime| runtime.is_parent_of(path, "rate_limit"))
+                || [runtime, &usual].iter().any(|runtime| runtime.exports(path))
         };
         self.attrs.extract_if(.., is_limit).collect()
     }

@@ -53,11 +53,12 @@ impl Runtime {
         generated!(use #krate::__private as __rt;)
     }
 
-    /// Returns whether a path is this one followed by a name.
-    pub(crate) fn is_parent_of(&self, path: &syn::Path, name: &str) -> bool {
-        let child = format!("{} :: {name}", self.0);
-        let path = path.to_token_stream().to_string();
-        path.trim_start_matches(":: ") == child.trim_start_matches(":: ")
+    /// Returns whether the attribute of a path is ours: `rate_limit` of the runtime, or of what re-exports it.
+    pub(crate) fn exports(&self, path: &syn::Path) -> bool {
+        let [own, path] = [&self.0, &path.to_token_stream()].map(ToString::to_string);
+        let (own, path) = (own.trim_start_matches(":: "), path.trim_start_matches(":: "));
+        let rest = path.strip_suffix(" :: rate_limit").and_then(|parent| own.strip_prefix(parent));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" ::"))
     }
 
     /// `__rt`

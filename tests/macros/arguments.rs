@@ -224,6 +224,7 @@ async fn a_condition_lets_calls_through() {
 
 mod renamed {
     pub(super) use ratelimit_runtime as limits;
+    pub(super) use ratelimit_runtime::rate_limit;
 }
 
 #[rate_limit(key = "renamed", rate = 1, per = "1h", wait = "none", crate = renamed::limits)]
@@ -237,6 +238,23 @@ async fn the_runtime_under_another_name() {
         assert!(through_another_name().await.is_ok());
         let handle = limiter!("renamed", crate = self::renamed::limits);
         assert_eq!(refused(handle.try_acquire(1).await), Some(Reason::Limited));
+    })
+    .await;
+}
+
+#[renamed::rate_limit(key = "re-exported:first", rate = 1, per = "1h", wait = "none", crate = renamed::limits)]
+#[renamed::rate_limit(key = "re-exported:second", rate = 2, per = "1h", wait = "none")]
+async fn through_a_re_export() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn re_exported_attributes_are_decided_together() {
+    alone(async {
+        assert!(through_a_re_export().await.is_ok());
+        assert_eq!(refused(through_a_re_export().await), Some(Reason::Limited));
+        let second = limiter!("re-exported:second");
+        assert!(second.try_acquire(1).await.is_ok(), "it has its permit back");
     })
     .await;
 }
