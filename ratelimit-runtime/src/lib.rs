@@ -114,8 +114,6 @@
 //! also use a token bucket, a fixed window or a leaky bucket (`algorithm`): [`guide::algorithms`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
-// Users enable a feature that includes it.
-#![cfg_attr(docsrs, doc(auto_cfg(hide(feature = "_web"))))]
 #![cfg_attr(
     not(all(feature = "limits-file", feature = "redis")),
     allow(dead_code, reason = "some of it is for the Redis store or the limits file alone")
@@ -158,7 +156,8 @@ mod task;
 pub mod test_util;
 #[cfg(feature = "tower")]
 pub mod tower;
-#[cfg(feature = "_web")]
+// By the features that users enable, because rustc shows them if none is enabled.
+#[cfg(any(feature = "actix", feature = "axum", feature = "tonic", feature = "tower"))]
 pub mod web;
 mod words;
 

@@ -176,11 +176,7 @@ impl LimitsBuilder {
     /// Trusts these proxies to name the client of a request, in `Forwarded` or `X-Forwarded-For`: address
     /// ranges such as `10.0.0.0/8`, or addresses. They replace those of the limits file.
     /// `web::ClientIp` describes how they are used.
-    #[cfg(feature = "_web")]
-    #[cfg_attr(
-        docsrs,
-        doc(cfg(any(feature = "actix", feature = "axum", feature = "tonic", feature = "tower")))
-    )]
+    #[cfg(any(feature = "actix", feature = "axum", feature = "tonic", feature = "tower"))]
     pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item: Into<String>>) -> Self {
         self.trusted_proxies = Some(proxies.into_iter().map(Into::into).collect());
         self

@@ -65,6 +65,22 @@ const NO_LIMITS_FILE: &str =
     "limits files require the crate feature `limits-file`; enable it, or remove the file";
 
 #[test]
+fn the_features_of_a_missing_module_are_shown() {
+    let shop = Shop::new("modules", "ratelimit-runtime", NO_FEATURES);
+    for (import, features) in [
+        ("web::ClientIp", &["actix", "axum", "tonic", "tower"][..]),
+        ("tower::Limit", &["tower"]),
+        ("client::Throttle", &["client"]),
+    ] {
+        shop.write("src/lib.rs", &format!("pub use ratelimit_runtime::{import};\n"));
+        let output = shop.does_not_compile();
+        let is_shown = |feature| output.contains(&format!("feature = \"{feature}\""));
+        assert!(features.iter().all(is_shown), "{output}");
+        assert!(!output.contains("_web"), "{output}");
+    }
+}
+
+#[test]
 fn a_missing_feature_is_a_compile_error() {
     let shop = Shop::new("featureless", "ratelimit-runtime", NO_FEATURES);
     shop.write("src/lib.rs", BY_THE_DAY);
