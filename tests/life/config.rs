@@ -92,7 +92,7 @@ fn mistakes_have_the_messages_of_the_limits_file() {
         ),
         (
             quota(json!({ "rate": 5 })),
-            "a quota needs `per`; write fields such as `{ rate: 5, per: 1s }`",
+            "missing `per` in a quota; write fields such as `{ rate: 5, per: 1s }`",
         ),
         (
             quota(json!("5 per 1s")),
@@ -118,6 +118,11 @@ fn mistakes_have_the_messages_of_the_limits_file() {
         (
             settings(json!({ "rate": 5, "per": "1s", "shards": 2 })),
             "`shards` cannot be set in settings; remove it, or write it in the limits file",
+        ),
+        (
+            settings(json!({ "mode": "per_client" })),
+            "missing `rate` in settings; write fields such as `{ rate: 5, per: 1s }`\n\
+             missing `per` in settings; write fields such as `{ rate: 5, per: 1s }`",
         ),
         (settings(json!({ "limits": [] })), "`limits` has 0 entries; write 1 to 8"),
     ] {

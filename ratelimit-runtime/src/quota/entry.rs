@@ -43,7 +43,7 @@ impl<'de> Deserialize<'de> for Quota {
         let said = limits_file::settings_block(deserializer, "a quota", &NAMES)?;
         let set = Merged::of(&[((), &said)]).or_built_in(());
         let (Some(rate), Some(per), Some(rule)) = (set.rate, set.per, set.rule()) else {
-            return Err(Error::custom("a quota needs `rate` and `per`"));
+            return Err(Error::custom("missing `rate` or `per` in a quota"));
         };
         // A limits file disables a limiter with a rate of 0, which is not a quota.
         check_number("rate", rate.value.into())

@@ -64,7 +64,9 @@ fn read(node: &Node, noun: &str, names: &[&str], report: &mut Report) -> Setting
     let has = |name: &str| fields.iter().any(|field: &Field<'_>| field.name == name);
     if !has("limits") && !report.has_problems() {
         for name in ["rate", "per"].into_iter().filter(|name| !has(name)) {
-            report.add(None, || format!("{noun} needs `{name}`; write fields such as {EXAMPLE}"));
+            report.add(None, || {
+                format!("missing `{name}` in {noun}; write fields such as {EXAMPLE}")
+            });
         }
     }
     let sliding = Settings { algorithm: Some(Algorithm::default()), ..Settings::default() };
