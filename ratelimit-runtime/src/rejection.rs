@@ -278,7 +278,7 @@ pub(crate) fn is_rejected(status: http::StatusCode, headers: &http::HeaderMap) -
     note = "return `Result<T, E>`, such as `Result<impl IntoResponse, Rejection>`, and implement `From<ratelimit_runtime::Rejection>` for `E`",
     note = "for a type of another crate, enable its feature of `ratelimit-runtime`, or wrap it in a newtype",
     note = "or name a fallback function, with `fallback = path::to::function`",
-    note = "or let every call wait for its permit, with `wait = \"forever\"`"
+    note = "or let every call wait for its permit: `wait = \"forever\"`, a number for `permits`, and no `on_store_error = \"reject\"`"
 )]
 pub trait FromRejection {
     /// Converts the rejection into the return type of the function.
