@@ -59,7 +59,7 @@ pub fn answer<Output, T>(
 /// The result of a fallback: the function's output, a future of it, or another type.
 ///
 /// `resolve` is the first of these that applies, in the order in which methods are looked up: the inherent method, the
-/// trait's method by value, the one by reference. So a generic fallback, whose type is open until then, is taken to
+/// traits' methods by value, the one by reference. So a generic fallback, whose type is open until then, is taken to
 /// return an `Output`.
 #[derive(Debug)]
 pub struct Answer<T, Output>(Option<T>, PhantomData<fn() -> Output>);
@@ -140,6 +140,28 @@ impl<F: Future, Output> ResolveFuture for Answer<F, Output> {
     fn resolve<Never>(mut self) -> Resolved<Never, F> {
         Resolved::Later(self.take())
     }
+}
+
+/// A plain fallback of the type `!`, which rustc would find in our code and report what follows as unreachable.
+pub trait ResolveNever<Output> {
+    /// Never returns, as the fallback.
+    fn resolve<Never>(self) -> Resolved<Output, Pending<Never>>;
+}
+
+impl<Output> ResolveNever<Output> for Answer<<fn() -> ! as Returns>::Output, Output> {
+    fn resolve<Never>(mut self) -> Resolved<Output, Pending<Never>> {
+        self.take()
+    }
+}
+
+/// Names the type `!`, which can only be written as a return type.
+pub trait Returns {
+    /// The return type of a function.
+    type Output;
+}
+
+impl<T> Returns for fn() -> T {
+    type Output = T;
 }
 
 /// A plain fallback whose answer has another type: one that coerces, or a mistake for rustc to report.

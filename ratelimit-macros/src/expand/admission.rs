@@ -150,7 +150,7 @@ fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenS
     let (value, output) = (quote_spanned!(end=> #plain.get()), quote_spanned!(end=> #later.await));
     generated! {
         {
-            use #private::{GetAnswer as _, ResolveFuture as _, ResolvePlain as _};
+            use #private::{GetAnswer as _, ResolveFuture as _, ResolveNever as _, ResolvePlain as _};
             let #later = match #resolved {
                 #private::Resolved::Now(#plain) => return #value,
                 #private::Resolved::Later(#later) => #later,

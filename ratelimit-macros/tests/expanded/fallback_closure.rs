@@ -25,7 +25,9 @@ async fn quote(item: &str) -> Price {
     let __request_0 = __LIMIT_0.acquire(1, &[]);
     if let ::core::result::Result::Err(__rejection) = __request_0.await {
         return {
-            use __rt::{GetAnswer as _, ResolveFuture as _, ResolvePlain as _};
+            use __rt::{
+                GetAnswer as _, ResolveFuture as _, ResolveNever as _, ResolvePlain as _,
+            };
             let __later = match __rt::answer::<
                 Price,
                 _,

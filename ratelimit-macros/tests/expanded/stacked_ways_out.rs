@@ -69,7 +69,10 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
             return match __by {
                 0 => __rt::reject(__rejection),
                 _ => {
-                    use __rt::{GetAnswer as _, ResolveFuture as _, ResolvePlain as _};
+                    use __rt::{
+                        GetAnswer as _, ResolveFuture as _, ResolveNever as _,
+                        ResolvePlain as _,
+                    };
                     let __later = match __rt::answer::<
                         Result<(), ImportError>,
                         _,

@@ -1,3 +1,5 @@
+#![deny(warnings)]
+
 use std::error::Error;
 
 use ratelimit_runtime::{Rejection, rate_limit};
