@@ -14,6 +14,9 @@ use crate::{Decision, Quota, Reason, StoreError};
 /// it, the key's values are not. [`source`](std::error::Error::source) leads to the [`StoreError`] if
 /// the store is the reason, or the limit cannot be enforced as configured.
 ///
+/// With the feature `axum` it is a response, with `actix` an error of a handler, and with `tonic` it converts into a
+/// `Status`.
+///
 /// # Examples
 ///
 /// ```
@@ -276,7 +279,7 @@ pub(crate) fn is_rejected(status: http::StatusCode, headers: &http::HeaderMap) -
     message = "a `#[rate_limit]` function that can reject a call must be able to return the rejection",
     label = "`{Self}` cannot be created from a `ratelimit_runtime::Rejection`",
     note = "return `Result<T, E>`, such as `Result<impl IntoResponse, Rejection>`, and implement `From<ratelimit_runtime::Rejection>` for `E`",
-    note = "for a type of another crate, enable its feature of `ratelimit-runtime`, or wrap it in a newtype",
+    note = "for a type of a web framework, enable the feature `actix`, `axum` or `tonic` of `ratelimit-runtime`; wrap a type of another crate in a newtype",
     note = "or name a fallback function, with `fallback = path::to::function`",
     note = "or let every call wait for its permit: `wait = \"forever\"`, a number for `permits`, and no `on_store_error = \"reject\"`"
 )]
