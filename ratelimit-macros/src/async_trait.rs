@@ -1,4 +1,4 @@
-//! Methods that `#[async_trait]` has rewritten before our attribute sees them.
+//! Methods that `#[async_trait]` has rewritten before our attribute sees them, and those written in the same way.
 
 use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
@@ -95,8 +95,12 @@ pub(crate) fn returns_a_boxed_future(sig: &Signature) -> bool {
     matches!(&sig.output, ReturnType::Type(_, declared) if output_of(declared).is_some())
 }
 
-/// Returns `Ret` of `Pin<Box<dyn Future<Output = Ret> + ..>>`.
+/// Returns `Ret` of `Pin<Box<dyn Future<Output = Ret> + ..>>`, or of the aliases of it in the crate `futures`.
 pub(crate) fn output_of(declared: &Type) -> Option<&Type> {
+    let of_an_alias = |alias| argument_of(declared, alias);
+    if let Some(output) = ["BoxFuture", "LocalBoxFuture"].into_iter().find_map(of_an_alias) {
+        return Some(output);
+    }
     let Type::TraitObject(object) = argument_of(argument_of(declared, "Pin")?, "Box")? else {
         return None;
     };

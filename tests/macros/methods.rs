@@ -1,5 +1,7 @@
 //! Methods: every receiver, traits, and `#[async_trait]`.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use ratelimit_runtime::{Reason, Rejection, rate_limit};
@@ -204,6 +206,38 @@ async fn self_in_the_arguments_of_a_rewritten_method() {
             "the lower one is used up"
         );
         assert_eq!(free.sum(&[1]).await.unwrap(), 1, "and not asked here");
+    })
+    .await;
+}
+
+/// As the crate `futures` has it.
+type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+trait Desk {
+    fn ask(&self, id: u64) -> Pin<Box<dyn Future<Output = Result<String, Rejection>> + Send + '_>>;
+    fn reply(&self, text: String) -> BoxFuture<'_, Result<String, Rejection>>;
+}
+
+impl Desk for Shop {
+    #[rate_limit(key = "ask:{self.name}:{id}", rate = 1, per = "1h", wait = "none")]
+    fn ask(&self, id: u64) -> Pin<Box<dyn Future<Output = Result<String, Rejection>> + Send + '_>> {
+        Box::pin(async move { Ok(format!("{} {id}", self.name)) })
+    }
+
+    #[rate_limit(key = "reply:{text}", rate = 1, per = "1h", wait = "none", refund_on = "err")]
+    fn reply(&self, text: String) -> BoxFuture<'_, Result<String, Rejection>> {
+        Box::pin(async move { Ok(text + &self.name) })
+    }
+}
+
+#[tokio::test]
+async fn methods_that_return_boxed_futures() {
+    alone(async {
+        let desk = shop("acme");
+        assert_eq!(desk.ask(1).await.unwrap(), "acme 1");
+        assert_eq!(refused(desk.ask(1).await), Some(Reason::Limited));
+        assert_eq!(desk.reply("dear ".to_owned()).await.unwrap(), "dear acme");
+        assert_eq!(refused(desk.reply("dear ".to_owned()).await), Some(Reason::Limited));
     })
     .await;
 }
