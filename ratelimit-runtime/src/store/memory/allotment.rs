@@ -6,6 +6,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::terms::Whose;
+
 /// The number of permits, and of those taken, have this many bits each; the millisecond has all others, which are
 /// enough until 2109. Later, nothing is allotted.
 const BITS: u32 = 11;
@@ -59,7 +61,12 @@ impl Allotment {
 
     /// Takes permits that were allotted to this caller in the current millisecond.
     #[inline]
-    pub(super) fn take(&self, whose: u64, permits: u32, now_ms: impl FnOnce() -> u64) -> bool {
+    pub(super) fn take(
+        &self,
+        Whose(whose): Whose,
+        permits: u32,
+        now_ms: impl FnOnce() -> u64,
+    ) -> bool {
         let mut word = Word(self.word.load(Ordering::Acquire));
         // Usually there is none, and the time is only read under the lock.
         if word.permits() == 0 || self.whose.load(Ordering::Relaxed) != whose {
@@ -89,7 +96,13 @@ impl Allotment {
     /// Allots permits to the callers of this millisecond, if this call is not its first one, and there are enough for
     /// another one of its cost. Requires the lock, and that the allotment has [ended](Self::end).
     #[inline]
-    pub(super) fn begin(&self, whose: u64, now: u64, cost: u32, permits: impl FnOnce() -> u64) {
+    pub(super) fn begin(
+        &self,
+        Whose(whose): Whose,
+        now: u64,
+        cost: u32,
+        permits: impl FnOnce() -> u64,
+    ) {
         if Word(self.word.load(Ordering::Relaxed)).ms() != now {
             self.word.store(Word::new(now, 0).0, Ordering::Relaxed);
         } else if u64::from(cost) <= MOST {

@@ -67,27 +67,20 @@ impl Cell {
         &mut self,
         clock: &Clock,
         whose: Whose,
-        generation: u64,
         permits: u32,
     ) -> Option<Result<Spent, (Reply, Rejects)>> {
         match self {
-            Self::Free(state) => state.take(clock.now_ms(), whose, generation, permits),
-            Self::Held(slot) => slot.take(clock, whose, generation, permits),
+            Self::Free(state) => state.take(clock.now_ms(), whose, permits),
+            Self::Held(slot) => slot.take(clock, whose, permits),
         }
     }
 
     /// [Spends](State::spend) permits.
     #[inline]
-    pub(crate) fn spend(
-        &mut self,
-        clock: &Clock,
-        whose: Whose,
-        generation: u64,
-        permits: u32,
-    ) -> Option<bool> {
+    pub(crate) fn spend(&mut self, clock: &Clock, whose: Whose, permits: u32) -> Option<bool> {
         match self {
-            Self::Free(state) => state.spend(clock.now_ms(), whose, generation, permits, |_, _| ()),
-            Self::Held(slot) => slot.spend_apart(clock, whose, generation, permits),
+            Self::Free(state) => state.spend(clock.now_ms(), whose, permits, |_, _| ()),
+            Self::Held(slot) => slot.spend_apart(clock, whose, permits),
         }
     }
 }

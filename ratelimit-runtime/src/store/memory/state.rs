@@ -101,9 +101,9 @@ impl State {
 
     /// Returns the configuration to count with, if a valid lease is held.
     #[inline]
-    fn may_count(&mut self, whose: Whose, generation: u64, now: u64) -> Option<&Terms> {
+    fn may_count(&mut self, whose: Whose, now: u64) -> Option<&Terms> {
         let Lease { terms, until_ms } = self.lease.as_mut()?;
-        if !terms.allow(whose, generation) || self.expires_ms <= now {
+        if !terms.allow(whose) || self.expires_ms <= now {
             return None;
         }
         if now >= *until_ms {
@@ -124,10 +124,9 @@ impl State {
         &mut self,
         now: u64,
         whose: Whose,
-        generation: u64,
         permits: u32,
     ) -> Option<Result<Spent, (Reply, Rejects)>> {
-        self.may_count(whose, generation, now)?;
+        self.may_count(whose, now)?;
         let spent = |used: &algorithm::State, left, config: &_| used.spent(left, config, now);
         let spent = self.count_spent(permits, now, true, spent);
         if let Some(spent) = spent {
@@ -144,11 +143,10 @@ impl State {
         &mut self,
         now: u64,
         whose: Whose,
-        generation: u64,
         permits: u32,
         then: impl FnOnce(Left, &Config),
     ) -> Option<bool> {
-        self.may_count(whose, generation, now)?;
+        self.may_count(whose, now)?;
         self.count_spent(permits, now, false, |_, left, config| {
             then(left, config);
             left.is_near_limit(config)

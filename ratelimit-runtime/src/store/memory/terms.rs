@@ -52,14 +52,13 @@ impl Terms {
         Self { rule, family, generation, config, announces, rejects, idle_ms }
     }
 
-    /// Returns whether this caller may count by them in this generation of the limits.
+    /// Returns whether this caller may count by them.
     #[inline]
-    pub(super) fn allow(&self, whose: Whose, generation: u64) -> bool {
-        let same = match whose {
-            Whose::Rule(rule) => self.rule == rule,
-            Whose::Family(family) => self.family == family,
-        };
-        same && self.generation == generation && self.config.mode == Mode::Overall
+    pub(super) fn allow(&self, whose: Whose) -> bool {
+        let Self { rule, family, generation, .. } = *self;
+        let same =
+            whose == Whose::rule(rule, generation) || whose == Whose::family(family, generation);
+        same && self.config.mode == Mode::Overall
     }
 
     /// Returns whether this is the given configuration of this family.
@@ -68,22 +67,19 @@ impl Terms {
     }
 }
 
-/// The configuration that a caller uses: that of its rule, or the one that the limiter was last counted with
-/// if that is of its family.
+/// The configuration that a caller uses in one generation of the limits: that of its rule, or the one that the limiter was
+/// last counted with if that is of its family. One word, which differs for all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Whose {
-    Rule(u64),
-    Family(u32),
-}
+pub(crate) struct Whose(pub(super) u64);
 
 impl Whose {
-    /// Returns a value that differs for other callers, and for other generations of the limits.
     #[inline]
-    pub(super) fn allotted(self, generation: u64) -> u64 {
-        let whose = match self {
-            Self::Rule(rule) => rule << 1,
-            Self::Family(family) => u64::from(family) << 1 | 1,
-        };
-        whose ^ generation << 40
+    pub(crate) const fn rule(rule: u64, generation: u64) -> Self {
+        Self(rule << 1 ^ generation << 40)
+    }
+
+    #[inline]
+    pub(crate) const fn family(family: u32, generation: u64) -> Self {
+        Self((family as u64) << 1 ^ generation << 40 | 1)
     }
 }

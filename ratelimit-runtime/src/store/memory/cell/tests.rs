@@ -41,15 +41,16 @@ fn no_permit_is_lost_or_granted_twice_while_the_state_moves() {
                     (0..SHARDS).for_each(|shard| store.forget_idle(shard));
                 }
                 let (one, other) = if random / 16 % 2 == 0 { (0, 1) } else { (1, 0) };
-                let whose = if random / 32 % 2 == 0 { Whose::Rule(7) } else { Whose::Family(1) };
+                let whose =
+                    if random / 32 % 2 == 0 { Whose::rule(7, 1) } else { Whose::family(1, 1) };
                 let keys = &names[one];
                 let by_name = || {
-                    let spend = |cell: &mut Cell| cell.spend(&clock, whose, 1, 1);
+                    let spend = |cell: &mut Cell| cell.spend(&clock, whose, 1);
                     store.with(("", keys.config()), |cell| spend(cell?))
                 };
                 let granted = match random % 8 {
                     0..4 => by_name().is_some(),
-                    4..7 => store.slot(keys).spend(&clock, whose, 1, 1).is_some(),
+                    4..7 => store.slot(keys).spend(&clock, whose, 1).is_some(),
                     _ => {
                         let both = [(keys, config), (&names[other], config)];
                         let replies = store.count_jointly(&both, &[1, 1]);

@@ -15,7 +15,7 @@ use crate::{
     store::{Config, Outcome, Terms},
 };
 
-const RULE: Whose = Whose::Rule(7);
+const RULE: Whose = Whose::rule(7, 1);
 const RULES: [Rule; 3] =
     [Rule::SlidingWindow, Rule::TokenBucket { burst: 60 }, Rule::FixedWindow { calendar: None }];
 
@@ -44,13 +44,13 @@ fn calls_with_and_without_an_allotment_are_decided_alike() {
             }
             let (permits, now) = (u32::try_from(1 + random / 100 % 3).unwrap(), clock.now_ms());
             allotted += u32::from(allots(&slot));
-            let spent = slot.spend(&clock, RULE, 1, permits);
+            let spent = slot.spend(&clock, RULE, permits);
             let near = |_: &algorithm::State, left: Left| left.is_near_limit(&config);
             assert_eq!(spent, plain.spend(&config, permits.into(), now, false, near), "{config:?}");
             if spent.is_none() {
                 // Refused, or in the first call of a window.
                 let granted = plain.acquire(&config, permits.into(), now).granted;
-                let taken = slot.take(&clock, RULE, 1, permits).unwrap();
+                let taken = slot.take(&clock, RULE, permits).unwrap();
                 let (reply, _) = taken.expect_err("it is not only counted");
                 assert_eq!(reply.outcome == Outcome::Granted, granted, "{config:?}");
                 refused += u32::from(!granted);
@@ -69,15 +69,17 @@ fn only_the_callers_of_its_millisecond_take_of_an_allotment() {
     let config = Config::new(1000, 1000, Mode::Overall);
     let (slot, manual) = (counted_by(config), ManualClock::new());
     let clock = Clock::from(manual.clone());
-    let spend = |whose, generation| slot.spend(&clock, whose, generation, 1).is_some();
-    assert!(spend(RULE, 1) && !allots(&slot), "the first call of a millisecond allots none");
-    assert!(spend(RULE, 1) && allots(&slot));
+    let spend = |whose| slot.spend(&clock, whose, 1).is_some();
+    assert!(spend(RULE) && !allots(&slot), "the first call of a millisecond allots none");
+    assert!(spend(RULE) && allots(&slot));
     // After a reload, or with other settings.
-    assert!(!spend(RULE, 2) && !spend(Whose::Rule(8), 1) && !spend(Whose::Family(1), 1));
+    assert!(
+        ![Whose::rule(7, 2), Whose::rule(8, 1), Whose::family(1, 1)].map(spend).contains(&true)
+    );
     assert!(!allots(&slot));
-    assert!(spend(RULE, 1) && allots(&slot));
+    assert!(spend(RULE) && allots(&slot));
     manual.advance(Duration::from_millis(1));
-    assert!(spend(RULE, 1) && !allots(&slot));
+    assert!(spend(RULE) && !allots(&slot));
     assert_eq!(slot.lock().used.peek(&config, 1, clock.now_ms()).remaining, 1000 - 4);
 }
 
@@ -89,11 +91,11 @@ fn threads_take_exactly_the_permits_that_are_free() {
         let rule = rule.map_burst(|_| RATE);
         let config = Config::new(RATE.into(), 3_600_000_000, Mode::Overall).rule(rule);
         let (slot, clock, taken) = (counted_by(config), Clock::system(), AtomicU64::new(0));
-        let _ = slot.take(&clock, RULE, 1, 1);
+        let _ = slot.take(&clock, RULE, 1);
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let spend = || {
-                while slot.spend(&clock, RULE, 1, 2).is_some() {
+                while slot.spend(&clock, RULE, 2).is_some() {
                     taken.fetch_add(2, Ordering::Relaxed);
                 }
             };
