@@ -75,7 +75,10 @@ fn the_future_of_a_call_is_a_little_larger_than_its_body() {
         three - plain,
         refunded - plain
     );
-    for size in [one, patient, three] {
+    for size in [one, patient] {
+        assert!(size - plain <= 8, "{size} bytes, {plain} without the attribute");
+    }
+    for size in [three, refunded] {
         assert!(size - plain <= 512, "{size} bytes, {plain} without the attribute");
     }
 }

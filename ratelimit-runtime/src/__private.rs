@@ -15,9 +15,8 @@ use crate::{FromRejection, Limits, Rejection, StoreError};
 pub use crate::{
     annotation::{Annotation, Cost, FromFile, Rare, Registered, burst, rate},
     call_site::{
-        Acquire, ActualPermits, CallSite, OptionalKeyPart, Part, PermitCount, Request, acquire,
-        actual, admit, key_part, key_part_or_absent, permits, refund_if, refund_on, settle_later,
-        skipped,
+        ActualPermits, CallSite, OptionalKeyPart, Part, PermitCount, Request, acquire, actual,
+        admit, key_part, key_part_or_absent, permits, refund_if, refund_on, settle_later, skipped,
     },
     refund::Judged,
     store::{Counts, Member, MemberId},

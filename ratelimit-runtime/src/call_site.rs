@@ -12,7 +12,7 @@ use once_cell::race::OnceBox;
 use ratelimit_spec::{KeyName, Template, Wait};
 
 pub use self::{
-    acquire::{Acquire, Request, acquire, admit, skipped},
+    acquire::{Request, acquire, admit, skipped},
     part::{OptionalKeyPart, Part, key_part, key_part_or_absent},
     permits::{PermitCount, permits},
     settlement::{ActualPermits, actual, refund_if, refund_on, settle_later},
@@ -105,19 +105,20 @@ impl CallSite {
     }
 
     /// Takes permits for a call that does not hold them, if this process counts the limiter and they are free.
-    fn spend(&self, limits: &Limits, key: &Key, permits: u32) -> bool {
+    #[inline(always)]
+    fn spend(&self, limits: &Limits, name: Option<&str>, permits: u32) -> bool {
         match self.first.get() {
             Some(first) if first.limits == limits.services().id => {
-                first.spend(limits, key, permits)
+                first.spend(limits, name, permits)
             }
-            _ => self.spend_apart(limits, key, permits),
+            _ => self.spend_apart(limits, name, permits),
         }
     }
 
     // Separate, because most programs have one set of limits.
     #[inline(never)]
-    fn spend_apart(&self, limits: &Limits, key: &Key, permits: u32) -> bool {
-        self.with_known(limits, |known| known.spend(limits, key, permits))
+    fn spend_apart(&self, limits: &Limits, name: Option<&str>, permits: u32) -> bool {
+        self.with_known(limits, |known| known.spend(limits, name, permits))
     }
 
     /// Decides a call that holds no permits, if this process counts the limiter of its rendered key
@@ -164,8 +165,8 @@ impl CallSite {
 }
 
 impl Known {
-    #[inline]
-    fn spend(&self, limits: &Limits, Key(name): &Key, permits: u32) -> bool {
+    #[inline(always)]
+    fn spend(&self, limits: &Limits, name: Option<&str>, permits: u32) -> bool {
         let services = limits.services();
         match (&self.only, name) {
             (Some(core), _) => core.spend(services, permits),

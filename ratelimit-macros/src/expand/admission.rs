@@ -22,16 +22,27 @@ pub(super) fn admission(
     let requests = guards.iter().enumerate();
     let requests = requests.map(|(n, guard)| request(runtime, guard, n, function, is_simple));
     let requests = generated!(#(#requests)*);
-    let admission = match way_out {
-        None if is_simple => generated!(let _ = __request_0.await;),
-        Some((_, way_out)) if is_simple => generated! {
-            if let ::core::result::Result::Err(__rejection) = __request_0.await {
+    if !is_simple {
+        let admission = bound(runtime, guards, way_out);
+        return generated!(#requests #admission);
+    }
+    let rest = match way_out {
+        None => generated!(let _ = __rest.await;),
+        Some((_, way_out)) => generated! {
+            if let ::core::result::Result::Err(__rejection) = __rest.await {
                 return #way_out;
             }
         },
-        way_out => bound(runtime, guards, way_out),
     };
-    generated!(#requests #admission)
+    // In a block, so that the request is no part of the future while the body runs.
+    generated! {
+        {
+            #requests
+            if let ::core::option::Option::Some(__rest) = __request_0 {
+                #rest
+            }
+        }
+    }
 }
 
 /// Generates the statements that create the request of one attribute.
@@ -45,9 +56,9 @@ fn request(
     let (private, limit, name) =
         (runtime.private(), numbered("__LIMIT", n), numbered("__request", n));
     let (method, skipped) = if is_simple {
-        (generated!(acquire), generated!(Acquire::Granted))
+        (generated!(acquire), generated!(::core::option::Option::None))
     } else {
-        (generated!(request), generated!(skipped()))
+        (generated!(request), generated!(#private::skipped()))
     };
     let permits = permits(runtime, guard, function);
     let parts = site::parts(runtime, &guard.parts);
@@ -60,7 +71,7 @@ fn request(
     let ty = quote_spanned!(reported_at(ends(&condition).0)=> ::core::primitive::bool);
     generated! {
         let #skip: #ty = #condition;
-        let #name = if #skip { #private::#skipped } else { #request };
+        let #name = if #skip { #skipped } else { #request };
     }
 }
 

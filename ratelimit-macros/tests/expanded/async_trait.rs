@@ -76,13 +76,17 @@ where
             const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
                 "RATELIMIT_LIMITS"
             );
-            let __request_0 = __LIMIT_0
-                .acquire(
-                    __rt::permits(__self.cost(&order)),
-                    &[__rt::key_part(&__self.name), __rt::key_part(&tenant)],
-                );
-            if let ::core::result::Result::Err(__rejection) = __request_0.await {
-                return __rt::reject(__rejection);
+            {
+                let __request_0 = __LIMIT_0
+                    .acquire(
+                        __rt::permits(__self.cost(&order)),
+                        &[__rt::key_part(&__self.name), __rt::key_part(&tenant)],
+                    );
+                if let ::core::option::Option::Some(__rest) = __request_0 {
+                    if let ::core::result::Result::Err(__rejection) = __rest.await {
+                        return __rt::reject(__rejection);
+                    }
+                }
             }
             {
                 let __ret: Result<Receipt, ShopError> = {

@@ -23,8 +23,12 @@ async fn quote() -> Price {
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __request_0 = __LIMIT_0.acquire(1, &[]);
-    let _ = __request_0.await;
+    {
+        let __request_0 = __LIMIT_0.acquire(1, &[]);
+        if let ::core::option::Option::Some(__rest) = __request_0 {
+            let _ = __rest.await;
+        }
+    }
     {
         price().await
     }

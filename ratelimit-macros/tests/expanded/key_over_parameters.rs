@@ -31,17 +31,21 @@ where
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __request_0 = __LIMIT_0
-        .acquire(
-            1,
-            &[
-                __rt::key_part(&order.tenant.0),
-                __rt::key_part(&self.name),
-                __rt::key_part_or_absent(&user),
-                __rt::key_part(&b),
-            ],
-        );
-    let _ = __request_0.await;
+    {
+        let __request_0 = __LIMIT_0
+            .acquire(
+                1,
+                &[
+                    __rt::key_part(&order.tenant.0),
+                    __rt::key_part(&self.name),
+                    __rt::key_part_or_absent(&user),
+                    __rt::key_part(&b),
+                ],
+            );
+        if let ::core::option::Option::Some(__rest) = __request_0 {
+            let _ = __rest.await;
+        }
+    }
     {
         self.ledger.append(order).await
     }

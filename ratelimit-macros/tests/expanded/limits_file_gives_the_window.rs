@@ -21,8 +21,12 @@ async fn place(user_id: u64) -> Receipt {
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __request_0 = __LIMIT_0.acquire(1, &[__rt::key_part(&user_id)]);
-    let _ = __request_0.await;
+    {
+        let __request_0 = __LIMIT_0.acquire(1, &[__rt::key_part(&user_id)]);
+        if let ::core::option::Option::Some(__rest) = __request_0 {
+            let _ = __rest.await;
+        }
+    }
     {
         order(user_id).await
     }

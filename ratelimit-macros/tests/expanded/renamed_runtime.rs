@@ -22,9 +22,13 @@ async fn quote() -> Result<Price, Rejection> {
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __request_0 = __LIMIT_0.acquire(1, &[]);
-    if let ::core::result::Result::Err(__rejection) = __request_0.await {
-        return __rt::reject(__rejection);
+    {
+        let __request_0 = __LIMIT_0.acquire(1, &[]);
+        if let ::core::option::Option::Some(__rest) = __request_0 {
+            if let ::core::result::Result::Err(__rejection) = __rest.await {
+                return __rt::reject(__rejection);
+            }
+        }
     }
     {
         Ok(price().await)

@@ -21,13 +21,17 @@ async fn search(user: &User, query: &str) -> Vec<Hit> {
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"
     );
-    let __skip_0: ::core::primitive::bool = user.is_admin || query.is_empty();
-    let __request_0 = if __skip_0 {
-        __rt::Acquire::Granted
-    } else {
-        __LIMIT_0.acquire(1, &[__rt::key_part(&user.id)])
-    };
-    let _ = __request_0.await;
+    {
+        let __skip_0: ::core::primitive::bool = user.is_admin || query.is_empty();
+        let __request_0 = if __skip_0 {
+            ::core::option::Option::None
+        } else {
+            __LIMIT_0.acquire(1, &[__rt::key_part(&user.id)])
+        };
+        if let ::core::option::Option::Some(__rest) = __request_0 {
+            let _ = __rest.await;
+        }
+    }
     {
         index().find(query).await
     }

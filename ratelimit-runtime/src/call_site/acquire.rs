@@ -7,7 +7,6 @@
 use std::{
     fmt,
     future::{Future, poll_fn, ready},
-    mem,
     pin::Pin,
     slice,
     sync::Arc,
@@ -33,11 +32,9 @@ struct Wanted {
     permits: u64,
 }
 
-/// A call of one attribute that keeps no permit. It is two words, which a function returns in registers.
-#[must_use]
+/// What is left of a call of one attribute that keeps no permit and was not granted at once. With the `Option` around it, two
+/// words, which a function returns in registers.
 pub enum Acquire {
-    /// It has its permits, or its `skip_if` exempts it.
-    Granted,
     /// It got no permits.
     Rejected(Rejection),
     /// On the heap: few calls have work left, and the futures of all others stay small.
@@ -47,30 +44,41 @@ pub enum Acquire {
 type Rest = Pin<Box<dyn Future<Output = Result<(), Rejection>> + Send>>;
 
 impl CallSite {
-    /// Takes the permits of a call that has no other attribute, and keeps no permit.
-    pub fn acquire(&'static self, permits: u64, parts: &[Part<'_>]) -> Acquire {
-        // Apart, because a rendered key is large.
+    /// Takes the permits of a call that has no other attribute, and keeps no permit. Returns what is left to do unless they
+    /// were granted at once: most calls have nothing to await, and nothing to drop.
+    pub fn acquire(&'static self, permits: u64, parts: &[Part<'_>]) -> Option<Acquire> {
         match parts {
-            [] => self.acquire_by(Key(None), permits),
-            parts => self.acquire_by(Key(Some(self.rendered(parts))), permits),
+            [] if self.spends_fixed(permits) => None,
+            [] => self.request(permits, parts).begin(),
+            parts => self.acquire_rendered(permits, parts),
         }
     }
 
-    #[inline]
-    fn acquire_by(&'static self, key: Key, permits: u64) -> Acquire {
-        if self.spends(&key, permits) {
-            return Acquire::Granted;
+    // Apart, because a rendered key is large.
+    #[inline(never)]
+    fn acquire_rendered(&'static self, permits: u64, parts: &[Part<'_>]) -> Option<Acquire> {
+        let name = self.rendered(parts);
+        if self.spends(Some(&name), permits) {
+            return None;
         }
-        Request(Some(Wanted { site: self, key, permits })).begin()
+        Request(Some(Wanted { site: self, key: Key(Some(name)), permits })).begin()
+    }
+
+    /// The same as `spends` for a key without placeholders. Most of its calls have no scope, and need no more than this.
+    #[inline]
+    fn spends_fixed(&self, permits: u64) -> bool {
+        match (Limits::unscoped(), u32::try_from(permits)) {
+            (Some(limits), Ok(permits)) => self.spend(limits, None, permits),
+            _ => self.spends(None, permits),
+        }
     }
 
     /// Takes the permits of a call that is not observed, if this process counts the limiter and they are
     /// free. Most calls need no more.
-    #[inline]
-    fn spends(&self, key: &Key, permits: u64) -> bool {
+    fn spends(&self, name: Option<&str>, permits: u64) -> bool {
         let Ok(permits) = u32::try_from(permits) else { return false };
         Limits::with_scope(|limits, observer| {
-            observer.is_none() && self.spend(limits, key, permits)
+            observer.is_none() && self.spend(limits, name, permits)
         })
     }
 
@@ -92,13 +100,13 @@ impl CallSite {
 impl Request {
     // Separate from a call that only spends its permits.
     #[inline(never)]
-    fn begin(&self) -> Acquire {
+    fn begin(&self) -> Option<Acquire> {
         match begin(slice::from_ref(self), false) {
-            Begun::Decided(Ok(_)) => Acquire::Granted,
-            Begun::Decided(Err((_, rejection))) => Acquire::Rejected(rejection),
-            Begun::Undecided(call) => Acquire::Undecided(Box::new(Box::pin(async move {
+            Begun::Decided(Ok(_)) => None,
+            Begun::Decided(Err((_, rejection))) => Some(Acquire::Rejected(rejection)),
+            Begun::Undecided(call) => Some(Acquire::Undecided(Box::new(Box::pin(async move {
                 call.acquire().await.map(drop).map_err(|(_, rejection)| rejection)
-            }))),
+            })))),
         }
     }
 }
@@ -106,26 +114,10 @@ impl Request {
 impl Future for Acquire {
     type Output = Result<(), Rejection>;
 
-    #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        if matches!(*self, Self::Granted) { Poll::Ready(Ok(())) } else { self.finish(context) }
-    }
-}
-
-impl Acquire {
-    // Separate from a call that is granted.
-    #[inline(never)]
-    fn finish(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Rejection>> {
-        match mem::replace(self, Self::Granted) {
-            Self::Granted => Poll::Ready(Ok(())),
-            Self::Rejected(rejection) => Poll::Ready(Err(rejection)),
-            Self::Undecided(mut rest) => {
-                let result = Pin::as_mut(&mut rest).poll(context);
-                if result.is_pending() {
-                    *self = Self::Undecided(rest);
-                }
-                result
-            }
+        match &mut *self {
+            Self::Rejected(rejection) => Poll::Ready(Err(rejection.clone())),
+            Self::Undecided(rest) => Pin::as_mut(rest).poll(context),
         }
     }
 }
@@ -287,9 +279,7 @@ impl Call {
 
 impl fmt::Debug for Acquire {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Acquire")
-            .field("is_granted", &matches!(self, Self::Granted))
-            .finish_non_exhaustive()
+        f.debug_struct("Acquire").finish_non_exhaustive()
     }
 }
 

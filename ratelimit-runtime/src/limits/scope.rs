@@ -169,14 +169,24 @@ fn unattended() -> &'static Limits {
 }
 
 impl Limits {
+    /// Returns the limits of the program if the running code has no scope.
+    #[inline]
+    pub(crate) fn unscoped() -> Option<&'static Self> {
+        SCOPE.try_with(|_| ()).is_err().then(Self::installed)
+    }
+
+    #[inline]
+    fn installed() -> &'static Self {
+        INSTALLED.get().unwrap_or_else(unattended)
+    }
+
     /// Calls a function with the limits of the running code, and with its observer.
     pub(crate) fn with_scope<T>(run: impl Fn(&Self, Option<&Observer>) -> T) -> T {
-        let installed = || INSTALLED.get().unwrap_or_else(unattended);
         let scoped = SCOPE.try_with(|scope| {
-            let limits = scope.limits.as_ref().unwrap_or_else(|| installed());
+            let limits = scope.limits.as_ref().unwrap_or_else(|| Self::installed());
             run(limits, scope.observer.as_ref())
         });
-        scoped.unwrap_or_else(|_| run(installed(), None))
+        scoped.unwrap_or_else(|_| run(Self::installed(), None))
     }
 
     /// Runs a part of a request with these limits, or with those of the calling code.
