@@ -169,3 +169,40 @@ async fn an_outage_goes_on_from_what_a_new_quota_leaves() {
         assert_eq!(admitted_of(limiter, 40).await, 16, "{name}");
     }
 }
+
+/// It said that none came back, and the store was charged for all of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_granted_after_a_charge_began_is_given_back() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = process(&proxy.url(), None).await;
+    let other = process(&server.url(), None).await;
+    // The server has the script then.
+    other.limiter("other", quota(10, HOUR)).charge(1).await.unwrap();
+    let limiter = limits.limiter("shared", quota(10, HOUR));
+    let lose = async || {
+        proxy.cut();
+        while limits.health().store.is_ok() {
+            let _ = limiter.peek(1).await;
+        }
+    };
+    lose().await;
+    limiter.try_acquire(2).await.unwrap();
+    proxy.restore();
+    proxy.swallow_replies_to("EVALSHA", 1, Then::Cut);
+    eventually("a charge in doubt", 5 * SECOND, || proxy.traffic().swallowed == 1);
+    lose().await;
+    let permit = limiter.try_acquire(3).await.unwrap();
+    proxy.restore();
+    proxy.swallow_replies_to("EVALSHA", 1, Then::Hang);
+    eventually("the server is found", 5 * SECOND, || limits.health().store.is_ok());
+    tokio::time::sleep(DEADLINE / 10).await;
+    assert_eq!(permit.give_back().await.unwrap(), 3, "the charge in progress is for the others");
+    proxy.restore();
+    let limiter = other.limiter("shared", quota(10, HOUR));
+    let start = Instant::now();
+    while limiter.available_permits().await.unwrap() != 8 {
+        assert!(start.elapsed() < 15 * SECOND, "{:?}", limiter.available_permits().await);
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}

@@ -34,15 +34,26 @@ pub(super) enum Counted {
 /// A limiter that this process counts instead of the store.
 pub(super) struct Begun {
     pub(super) core: Arc<Core>,
+    known: Mutex<Known>,
     /// Locked while a charge is in progress.
-    pub(super) known: tokio::sync::Mutex<Known>,
+    pub(super) charging: tokio::sync::Mutex<()>,
 }
 
 /// The usage that the store knows of.
 pub(super) struct Known {
     pub(super) state: State,
-    /// What it knows of if it made a charge without a reply, and the id of that charge.
+    /// What it knows of if it made the charge that has no reply yet, and the id of that charge.
     pub(super) in_doubt: Option<(State, u64)>,
+}
+
+impl Begun {
+    pub(super) fn new(core: Arc<Core>, known: State) -> Self {
+        Self { core, known: Mutex::new(Known::new(known)), charging: tokio::sync::Mutex::default() }
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Known {

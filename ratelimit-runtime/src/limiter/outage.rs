@@ -49,8 +49,8 @@ impl Local {
                 continue;
             }
             let known = self.known(limits, &part, counted);
-            let (key, known) = (core.keys.config().to_owned(), Known::new(known).into());
-            all.insert(key, Counted::Alone(Arc::new(Begun { core, known })));
+            let key = core.keys.config().to_owned();
+            all.insert(key, Counted::Alone(Arc::new(Begun::new(core, known))));
         }
         self.watch(limits);
     }
@@ -101,12 +101,9 @@ impl Local {
         part: &Part<'_>,
         count: impl Fn(&mut State, &Config, u64),
     ) {
-        // While a charge is in progress, it is for permits granted earlier.
-        if let Some(Counted::Alone(limiter)) = self.counted().get(part.core.keys.config())
-            && let Ok(mut known) = limiter.known.try_lock()
-        {
+        if let Some(Counted::Alone(limiter)) = self.counted().get(part.core.keys.config()) {
             let (share, now) = (local_share(limits, part.in_force()), limits.clock.now_ms());
-            let Known { state, in_doubt } = &mut *known;
+            let Known { state, in_doubt } = &mut *limiter.known();
             let in_doubt = in_doubt.as_mut().map(|(state, _)| state);
             in_doubt.into_iter().chain([state]).for_each(|state| count(state, &share, now));
         }
@@ -123,8 +120,7 @@ impl Local {
     ) -> u64 {
         let all = self.counted();
         let Some(begun) = all.get(keys.config()).and_then(Counted::begun) else { return 0 };
-        // A charge in progress is for all of them.
-        let Ok(known) = begun.known.try_lock() else { return 0 };
+        let known = begun.known();
         let uncharged = begun.granted(limits, known.latest());
         let uncharged = u32::try_from(uncharged).unwrap_or(u32::MAX);
         let grant = Grant { permits: grant.permits.min(uncharged), ..*grant };
@@ -139,10 +135,13 @@ impl Local {
         }
         let all = self.counted();
         let mut known = match all.get(core.keys.config()) {
-            Some(Counted::Alone(begun)) => match begun.known.try_lock() {
-                Ok(known) if begun.granted(limits, &known.state) == 0 => Some(known),
-                _ => return,
-            },
+            Some(Counted::Alone(begun)) => {
+                let known = begun.known();
+                if begun.granted(limits, &known.state) > 0 {
+                    return;
+                }
+                Some(known)
+            }
             Some(Counted::Too(_)) => None,
             None => return,
         };
@@ -247,9 +246,9 @@ impl Begun {
         part.granted_between(limits, known, &limits.local.counts.copy(&self.core.keys))
     }
 
-    /// Returns whether the store knows of all permits granted here, and no charge is in progress.
+    /// Returns whether the store knows of all permits granted here, by replies to its charges.
     fn is_charged(&self, limits: &Services) -> bool {
-        self.known.try_lock().is_ok_and(|known| self.granted(limits, &known.state) == 0)
+        self.granted(limits, &self.known().state) == 0
     }
 
     fn is_let_through(&self, limits: &Services) -> Result<(), StoreError> {
@@ -258,36 +257,50 @@ impl Begun {
 
     /// Charges what was granted here since the last charge and still counts, unless the store rejects it.
     async fn charge(&self, limits: &Services) -> Result<(), StoreError> {
-        let mut known = self.known.lock().await;
+        let charging = self.charging.lock().await;
         self.is_let_through(limits)?;
         let rule = self.core.rule(limits);
-        let counted = limits.local.counts.copy(&self.core.keys);
         let Some(part) = self.core.each_part(&rule).next() else {
-            *known = Known::new(counted);
+            *self.known() = Known::new(limits.local.counts.copy(&self.core.keys));
             return Ok(());
         };
         let mut sent = false;
-        // The charge in doubt comes first: the store makes it now, unless it has made it before.
-        let last = (counted, RandomState::new().hash_one(()));
-        for (state, id) in known.in_doubt.clone().into_iter().chain([last]) {
-            let permits = part.granted_between(limits, &known.state, &state);
+        loop {
+            // A charge in doubt comes first: the store makes it now, unless it has made it before.
+            let repeats = self.known().in_doubt.is_some();
+            let (permits, id) = self.begin_charge(limits, &part);
             if permits > 0 {
                 sent = true;
                 if let Err(error) = part.charge_granted(limits, permits, id).await {
-                    if error.is_in_doubt() {
-                        known.in_doubt = Some((state, id));
+                    if !repeats && !error.is_in_doubt() {
+                        self.known().in_doubt = None;
                     }
                     // The call that follows was not sent.
                     return Err(error.in_doubt(false));
                 }
             }
-            *known = Known::new(state);
+            let mut known = self.known();
+            if let Some((charged, _)) = known.in_doubt.take() {
+                known.state = charged;
+            }
+            if !repeats {
+                break;
+            }
         }
-        drop(known);
+        drop(charging);
         if sent {
             limits.local.end(limits, &self.core);
         }
         Ok(())
+    }
+
+    /// Begins the charge in doubt again, or one for all that was granted here. Returns its permits and its id.
+    fn begin_charge(&self, limits: &Services, part: &Part<'_>) -> (u64, u64) {
+        let mut known = self.known();
+        let Known { state, in_doubt } = &mut *known;
+        let begin = || (limits.local.counts.copy(&self.core.keys), RandomState::new().hash_one(()));
+        let (charged, id) = in_doubt.get_or_insert_with(begin);
+        (part.granted_between(limits, state, charged), *id)
     }
 }
 
