@@ -54,6 +54,43 @@ async fn a_reload_applies_to_the_shares_of_an_outage() {
     assert_eq!(admitted_of(&own, 200).await, 8);
 }
 
+/// The store was charged while it admitted no calls and recorded nothing, so 10 calls were admitted.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_admitted_without_the_store_counts_after_a_rate_of_0() {
+    let yaml = |rate| {
+        format!(
+            "limiters:\n  sliding: {{ rate: {rate}, per: 1h }}\n  \
+             fixed: {{ rate: {rate}, per: 24h, algorithm: fixed_window }}\n  \
+             bucket: {{ rate: {rate}, per: 1h, algorithm: token_bucket, burst: 10 }}\n"
+        )
+    };
+    let file = LimitsFile::new(&yaml(10));
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let builder = Limits::builder().redis(proxy.url()).limits_file(file.path());
+    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    let limiters = ["sliding", "fixed", "bucket"].map(|name| limits.configured(name));
+    proxy.cut();
+    notice_outage(&limits).await;
+    for limiter in &limiters {
+        assert_eq!(admitted_of(limiter, 4).await, 4);
+    }
+    file.write(&yaml(0));
+    limits.reload().unwrap();
+    proxy.restore();
+    eventually("the server is found", 5 * SECOND, || limits.health().store.is_ok());
+    tokio::time::sleep(SECOND / 4).await;
+    for limiter in &limiters {
+        assert_eq!(admitted_of(limiter, 20).await, 0);
+    }
+    file.write(&yaml(10));
+    limits.reload().unwrap();
+    for limiter in &limiters {
+        assert_eq!(admitted_of(limiter, 20).await, 6, "{limiter:?}");
+        assert_eq!(limiter.available_permits().await.unwrap(), 0);
+    }
+}
+
 /// It said that 5 came back, and none did.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_store_was_charged_for_an_outage_is_not_given_back() {

@@ -271,12 +271,13 @@ impl Begun {
             let (permits, id) = self.begin_charge(limits, &part);
             if permits > 0 {
                 sent = true;
-                if let Err(error) = part.charge_granted(limits, permits, id).await {
-                    if !repeats && !error.is_in_doubt() {
+                let made = part.charge_granted(limits, permits, id).await;
+                if !matches!(made, Ok(true)) {
+                    if !repeats && !made.as_ref().is_err_and(StoreError::is_in_doubt) {
                         self.known().in_doubt = None;
                     }
                     // The call that follows was not sent.
-                    return Err(error.in_doubt(false));
+                    return made.map(drop).map_err(|error| error.in_doubt(false));
                 }
             }
             let mut known = self.known();
@@ -311,13 +312,14 @@ impl Part<'_> {
         to.used(&share, now).saturating_sub(from.used(&share, now))
     }
 
-    /// Charges permits that were granted here, once for each id.
+    /// Charges permits that were granted here, once for each id. Returns false if the store has a rate of 0: it
+    /// records no usage then.
     async fn charge_granted(
         &self,
         limits: &Services,
         permits: u64,
         id: u64,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
         // What was granted is owed even if a charge may owe less.
         let max_debt = self.max_debt().map(|most| most.max(self.in_force().capacity()));
@@ -326,7 +328,7 @@ impl Part<'_> {
         self.observe(limits, &reply);
         self.core.hear_left(&reply, limits.clock.now_ms());
         self.core.denials.forget();
-        Ok(())
+        Ok(reply.config.rate > 0)
     }
 }
 

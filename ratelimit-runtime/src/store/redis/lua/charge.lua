@@ -38,7 +38,7 @@ end
 local limiter = open(config, event, nil)
 local meter = limiter.meter
 if not meter then return commit(limiter) end
-if once == 'once' and is_made() then permits = 0 end
+if once == 'once' and config.rate > 0 and is_made() then permits = 0 end
 max_debt = config.rate > 0 and (max_debt or capacity_of(config)) or 0
 
 local debt, taken = meter.debt(), math.min(permits, meter.room())
