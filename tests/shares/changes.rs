@@ -54,17 +54,19 @@ async fn a_reload_applies_to_the_shares_of_an_outage() {
     assert_eq!(admitted_of(&own, 200).await, 8);
 }
 
+/// A limits file with all rules at this rate.
+fn all_rules_at(rate: u32) -> String {
+    format!(
+        "limiters:\n  sliding: {{ rate: {rate}, per: 1h, on_drift: carry }}\n  \
+         fixed: {{ rate: {rate}, per: 24h, algorithm: fixed_window, on_drift: carry }}\n  \
+         bucket: {{ rate: {rate}, per: 1h, algorithm: token_bucket, burst: 10, on_drift: carry }}\n"
+    )
+}
+
 /// The store was charged while it admitted no calls and recorded nothing, so 10 calls were admitted.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_admitted_without_the_store_counts_after_a_rate_of_0() {
-    let yaml = |rate| {
-        format!(
-            "limiters:\n  sliding: {{ rate: {rate}, per: 1h }}\n  \
-             fixed: {{ rate: {rate}, per: 24h, algorithm: fixed_window }}\n  \
-             bucket: {{ rate: {rate}, per: 1h, algorithm: token_bucket, burst: 10 }}\n"
-        )
-    };
-    let file = LimitsFile::new(&yaml(10));
+    let file = LimitsFile::new(&all_rules_at(10));
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     let builder = Limits::builder().redis(proxy.url()).limits_file(file.path());
@@ -75,7 +77,7 @@ async fn what_was_admitted_without_the_store_counts_after_a_rate_of_0() {
     for limiter in &limiters {
         assert_eq!(admitted_of(limiter, 4).await, 4);
     }
-    file.write(&yaml(0));
+    file.write(&all_rules_at(0));
     limits.reload().unwrap();
     proxy.restore();
     eventually("the server is found", 5 * SECOND, || limits.health().store.is_ok());
@@ -83,7 +85,7 @@ async fn what_was_admitted_without_the_store_counts_after_a_rate_of_0() {
     for limiter in &limiters {
         assert_eq!(admitted_of(limiter, 20).await, 0);
     }
-    file.write(&yaml(10));
+    file.write(&all_rules_at(10));
     limits.reload().unwrap();
     for limiter in &limiters {
         assert_eq!(admitted_of(limiter, 20).await, 6, "{limiter:?}");
@@ -241,5 +243,30 @@ async fn what_was_granted_after_a_charge_began_is_given_back() {
     while limiter.available_permits().await.unwrap() != 8 {
         assert!(start.elapsed() < 15 * SECOND, "{:?}", limiter.available_permits().await);
         tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// What was left was forgotten with the rate of 0, so 10 calls were admitted.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outage_goes_on_from_what_was_left_before_a_rate_of_0() {
+    let file = LimitsFile::new(&all_rules_at(10));
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let builder = Limits::builder().redis(proxy.url()).limits_file(file.path());
+    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    let limiters = all_rules().map(|(name, _)| limits.configured(name));
+    for (rate, calls, admitted) in [(10, 4, 4), (0, 4, 0)] {
+        file.write(&all_rules_at(rate));
+        limits.reload().unwrap();
+        for limiter in &limiters {
+            assert_eq!(admitted_of(limiter, calls).await, admitted, "{limiter:?}");
+        }
+    }
+    proxy.cut();
+    notice_outage(&limits).await;
+    file.write(&all_rules_at(10));
+    limits.reload().unwrap();
+    for limiter in &limiters {
+        assert_eq!(admitted_of(limiter, 20).await, 6, "{limiter:?}");
     }
 }

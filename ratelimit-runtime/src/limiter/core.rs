@@ -104,8 +104,10 @@ pub(super) struct Additional {
 }
 
 /// The permits left of a limiter, as of the last reply of the store.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Left {
+    /// The active configuration then.
+    pub(super) config: Arc<Config>,
     pub(super) permits: u64,
     pub(super) reset_after_ms: u64,
     /// When the reply was received, by this process's clock.
@@ -263,7 +265,8 @@ impl Core {
             return;
         }
         let Reply { remaining: permits, reset_after_ms, .. } = *reply;
-        let left = Left { permits, reset_after_ms, heard_ms };
+        let config = self.rule.load().shared(reply.config);
+        let left = Left { config, permits, reset_after_ms, heard_ms };
         let mut in_force = self.last_reply();
         if in_force.at_ms <= reply.now_ms {
             match &mut in_force.left {
@@ -275,7 +278,7 @@ impl Core {
 
     /// Returns the permits left after the last recorded reply.
     pub(super) fn left(&self) -> Option<Left> {
-        self.last_reply().left.as_deref().copied()
+        self.last_reply().left.as_deref().cloned()
     }
 
     pub(super) fn forget_left(&self) {
@@ -301,15 +304,7 @@ impl Core {
     /// Stores a configuration that this process wrote itself.
     pub(super) fn note(&self, config: Config) {
         let config = self.rule.load().shared(config);
-        let mut in_force = self.last_reply();
-        let InForce { config: before, left, .. } = &mut *in_force;
-        if let (Some(before), Some(left)) = (before, left) {
-            // The permits in use are the same.
-            let with_more = left.permits.saturating_add(config.capacity());
-            left.permits = with_more.saturating_sub(before.capacity());
-        }
-        in_force.config = Some(config);
-        drop(in_force);
+        self.last_reply().config = Some(config);
         self.forget_refused();
     }
 }

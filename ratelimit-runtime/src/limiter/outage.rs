@@ -366,8 +366,8 @@ async fn charge_all(limits: &Arc<Services>, begun: Vec<Arc<Begun>>) -> Refused {
 /// Returns the usage of a process's share, as of the last reply.
 fn known(limits: &Services, part: &Part<'_>) -> State {
     let mut state = State::default();
-    let (Some(left), Some(whole)) = (part.core.left(), part.core.in_force()) else { return state };
-    let share = local_share(limits, whole);
+    let Some(left) = part.core.left() else { return state };
+    let (whole, share) = (&left.config, local_share(limits, *left.config));
     let used = if share.is_spaced() {
         // None is ever left. The next one is free after those taken, at the share's rate.
         let taken = left.reset_after_ms.saturating_mul(share.rate).div_ceil(share.per_ms);
