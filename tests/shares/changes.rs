@@ -270,3 +270,35 @@ async fn an_outage_goes_on_from_what_was_left_before_a_rate_of_0() {
         assert_eq!(admitted_of(limiter, 20).await, 6, "{limiter:?}");
     }
 }
+
+/// Its one permit, which cost three while the bucket was cold, became three that cost eight: two calls were admitted,
+/// and the store was charged for all that were left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cold_bucket_that_becomes_a_window_in_an_outage_leaves_what_it_leaves_in_the_store() {
+    let yaml = |rule| {
+        let quota = format!("{{ rate: 10, per: 1h, on_drift: carry, {rule} }}");
+        format!("limiters:\n  lost: {quota}\n  stored: {quota}\n")
+    };
+    let file = LimitsFile::new(&yaml("algorithm: token_bucket, warm_up: 1h"));
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let open = async |url| {
+        let builder = Limits::builder().redis(url).limits_file(file.path());
+        builder.deadline(DEADLINE).build().await.unwrap()
+    };
+    let (limits, other) = (open(proxy.url()).await, open(server.url()).await);
+    let (lost, stored) = (limits.configured("lost"), other.configured("stored"));
+    assert_eq!((admitted_of(&lost, 5).await, admitted_of(&stored, 5).await), (1, 1));
+    proxy.cut();
+    notice_outage(&limits).await;
+    assert_eq!(admitted_of(&lost, 5).await, 0);
+    file.write(&yaml("algorithm: sliding_window"));
+    limits.reload().unwrap();
+    other.reload().unwrap();
+    let few = (admitted_of(&lost, 3).await, admitted_of(&stored, 3).await);
+    assert_eq!(few, (3, 3));
+    proxy.restore();
+    wait_until_back(&lost).await;
+    let left = (admitted_of(&lost, 20).await, admitted_of(&stored, 20).await);
+    assert_eq!(left, (4, 4));
+}

@@ -383,7 +383,9 @@ fn known(limits: &Services, part: &Part<'_>) -> State {
             }
             _ => left.heard_ms,
         };
-        state.acquire(&share, used, dated_ms.min(left.heard_ms));
+        // The time until a bucket is free does not show how many cold permits it is for.
+        let rule = if share.is_spaced() { Rule::LeakyBucket } else { share.rule };
+        state.acquire(&Config { rule, ..share }, used, dated_ms.min(left.heard_ms));
     }
     state
 }
