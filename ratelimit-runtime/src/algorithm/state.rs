@@ -135,12 +135,15 @@ impl State {
         }
     }
 
-    /// Returns the permits that still count, including those that are owed.
-    pub(crate) fn used(&self, config: &Config, now: u64) -> u64 {
-        match self {
-            Self::Warm(warm) => warm.taken(now),
-            _ => self.carried(config, now).permits,
-        }
+    /// Returns the permits that were taken since an earlier state and still count, including those that are owed.
+    pub(crate) fn used_since(&self, before: &Self, config: &Config, now: u64) -> u64 {
+        let carried = |state: &Self| state.carried(config, now).permits;
+        let (used, known) = match (self, before) {
+            (Self::Warm(warm), Self::Warm(before)) => (warm.taken(now), before.taken(now)),
+            (Self::Warm(warm), _) => (warm.taken(now), carried(before)),
+            _ => (carried(self), carried(before)),
+        };
+        used.saturating_sub(known)
     }
 
     /// Returns whether the state is equivalent to a new one.
@@ -313,6 +316,23 @@ pub(super) mod tests {
             // No more can be in use than there is.
             assert_eq!(state.release(&after, 99, 5_000), 3, "{from:?} to {to:?}");
             assert_eq!(state.peek(&after, 1, 5_000).remaining, after.capacity());
+        }
+    }
+
+    #[test]
+    fn what_was_taken_since_is_the_same_after_a_change_of_the_rule() {
+        let warm_up = std::time::Duration::from_secs(1);
+        let before = ten_a_second(Rule::WarmingBucket { warm_up });
+        let mut known = State::default();
+        assert!(known.acquire(&before, 1, 5_000).granted);
+        let mut charged = known.clone();
+        charged.charge(&before, 1, 10, 5_000);
+        assert_eq!(charged.used_since(&State::default(), &before, 5_000), 2);
+        assert_eq!(charged.used_since(&known, &before, 5_000), 1);
+        for rule in RULES {
+            let (after, mut state) = (ten_a_second(rule), known.clone());
+            state.charge(&after, 1, 10, 5_000);
+            assert_eq!(state.used_since(&known, &after, 5_000), 1, "{rule:?}");
         }
     }
 

@@ -309,7 +309,7 @@ impl Part<'_> {
     /// Returns how many permits were granted here between these states and still count.
     fn granted_between(&self, limits: &Services, from: &State, to: &State) -> u64 {
         let (share, now) = (local_share(limits, self.in_force()), limits.clock.now_ms());
-        to.used(&share, now).saturating_sub(from.used(&share, now))
+        to.used_since(from, &share, now)
     }
 
     /// Charges permits that were granted here, once for each id. Returns false if the store has a rate of 0: it
