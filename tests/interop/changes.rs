@@ -73,6 +73,18 @@ async fn a_running_rust_follows_what_java_sets(redisson: Redisson) {
     assert_eq!(limiter.try_acquire(4).await.unwrap().remaining(), 0);
     assert!(!java.call::<bool>("tryAcquire shared 1"));
     State::of(&server, "shared").assert_whole();
+
+    // Newer versions take arguments, which say whether what was used is kept.
+    let states = [("keep", 15 - 4), ("reset", 15)];
+    for (state, free) in states.into_iter().filter(|_| redisson.since(4, 4)) {
+        let command = format!("setRateArgs shared OVERALL 15 120000 300000 {state}");
+        assert_eq!(java.call::<String>(&command), "ok");
+        assert_eq!(limiter.try_acquire(1).await.unwrap().remaining(), free - 1, "{state}");
+        let config = limiter.config().await.unwrap().expect("it has one");
+        assert_eq!((config.quotas[0].rate(), config.keep_alive), (15, Some(5 * MINUTE)));
+        assert_eq!(java.call::<u64>("availablePermits shared"), free - 1, "{state}");
+        State::of(&server, "shared").assert_whole();
+    }
 }
 
 /// A refusal stands for a second at most, whatever is free before its time.
