@@ -264,14 +264,19 @@ impl Core {
         if !counted {
             return;
         }
-        let Reply { remaining: permits, reset_after_ms, .. } = *reply;
-        let config = self.rule.load().shared(reply.config);
-        let left = Left { config, permits, reset_after_ms, heard_ms };
+        let Reply { config, remaining: permits, reset_after_ms, .. } = *reply;
         let mut in_force = self.last_reply();
-        if in_force.at_ms <= reply.now_ms {
-            match &mut in_force.left {
-                Some(known) => **known = left,
-                None => in_force.left = Some(Box::new(left)),
+        if in_force.at_ms > reply.now_ms {
+            return;
+        }
+        match &mut in_force.left {
+            Some(left) if *left.config == config => {
+                (left.permits, left.reset_after_ms) = (permits, reset_after_ms);
+                left.heard_ms = heard_ms;
+            }
+            left => {
+                let config = self.rule.load().shared(config);
+                *left = Some(Box::new(Left { config, permits, reset_after_ms, heard_ms }));
             }
         }
     }
