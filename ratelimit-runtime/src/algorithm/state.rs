@@ -137,13 +137,12 @@ impl State {
 
     /// Returns the permits that were taken since an earlier state and still count, including those that are owed.
     pub(crate) fn used_since(&self, before: &Self, config: &Config, now: u64) -> u64 {
-        let carried = |state: &Self| state.carried(config, now).permits;
-        let (used, known) = match (self, before) {
-            (Self::Warm(warm), Self::Warm(before)) => (warm.taken(now), before.taken(now)),
-            (Self::Warm(warm), _) => (warm.taken(now), carried(before)),
-            _ => (carried(self), carried(before)),
+        let warms_up = matches!(self, Self::Warm(_));
+        let used = |state: &Self| match state {
+            Self::Warm(warm) if warms_up => warm.taken(now),
+            _ => state.carried(config, now).permits,
         };
-        used.saturating_sub(known)
+        used(self).saturating_sub(used(before))
     }
 
     /// Returns whether the state is equivalent to a new one.
