@@ -4,6 +4,12 @@ use tests::limits_file::LimitsFile;
 
 use super::*;
 
+/// Opens the limits of a process with this limits file.
+async fn process_with(file: &LimitsFile, url: String) -> Limits {
+    let builder = Limits::builder().redis(url).limits_file(file.path());
+    builder.deadline(DEADLINE).build().await.unwrap()
+}
+
 /// Half an hour of its own share was left, so it looked again after three minutes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_that_waits_for_its_share_is_admitted_once_the_store_is_back() {
@@ -39,8 +45,7 @@ async fn a_reload_applies_to_the_shares_of_an_outage() {
     let file = LimitsFile::new(&yaml(100, 5));
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
-    let builder = Limits::builder().redis(proxy.url()).limits_file(file.path());
-    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    let limits = process_with(&file, proxy.url()).await;
     let [lower, higher, own] = ["lower", "higher", "own"].map(|name| limits.configured(name));
     for limiter in [&lower, &higher, &own] {
         assert_eq!(admitted_of(limiter, 2).await, 2);
@@ -69,8 +74,7 @@ async fn what_was_admitted_without_the_store_counts_after_a_rate_of_0() {
     let file = LimitsFile::new(&all_rules_at(10));
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
-    let builder = Limits::builder().redis(proxy.url()).limits_file(file.path());
-    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    let limits = process_with(&file, proxy.url()).await;
     let limiters = ["sliding", "fixed", "bucket"].map(|name| limits.configured(name));
     proxy.cut();
     notice_outage(&limits).await;
@@ -252,8 +256,7 @@ async fn an_outage_goes_on_from_what_was_left_before_a_rate_of_0() {
     let file = LimitsFile::new(&all_rules_at(10));
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
-    let builder = Limits::builder().redis(proxy.url()).limits_file(file.path());
-    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    let limits = process_with(&file, proxy.url()).await;
     let limiters = all_rules().map(|(name, _)| limits.configured(name));
     for (rate, calls, admitted) in [(10, 4, 4), (0, 4, 0)] {
         file.write(&all_rules_at(rate));
@@ -282,11 +285,8 @@ async fn a_cold_bucket_that_becomes_a_window_in_an_outage_leaves_what_it_leaves_
     let file = LimitsFile::new(&yaml("algorithm: token_bucket, warm_up: 1h"));
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
-    let open = async |url| {
-        let builder = Limits::builder().redis(url).limits_file(file.path());
-        builder.deadline(DEADLINE).build().await.unwrap()
-    };
-    let (limits, other) = (open(proxy.url()).await, open(server.url()).await);
+    let limits = process_with(&file, proxy.url()).await;
+    let other = process_with(&file, server.url()).await;
     let (lost, stored) = (limits.configured("lost"), other.configured("stored"));
     assert_eq!((admitted_of(&lost, 5).await, admitted_of(&stored, 5).await), (1, 1));
     proxy.cut();
