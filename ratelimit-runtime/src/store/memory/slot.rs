@@ -80,7 +80,8 @@ impl Slot {
         })
     }
 
-    /// The same, but never within the caller, so that only the code of the slot that most callers have is.
+    /// [Spends](Self::spend) permits, but never within the caller, so that only the code of the slot that most callers
+    /// have is.
     #[inline(never)]
     pub(crate) fn spend_apart(&self, clock: &Clock, whose: Whose, permits: u32) -> Option<bool> {
         self.spend(clock, whose, permits)
