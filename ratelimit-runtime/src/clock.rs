@@ -46,8 +46,7 @@ struct System {
     epoch: Duration,
     /// Whether it follows tokio's paused time. Redis does not.
     pauses: bool,
-    /// How far the processor's counter is behind the Unix epoch, in nanoseconds that wrap around zero; `None` if a
-    /// test can pause the time.
+    /// How many milliseconds the processor's counter is behind the Unix epoch; `None` if a test can pause the time.
     behind: Option<u64>,
     /// The engine whose timers wake callers without a runtime.
     engine: Arc<Engine>,
@@ -69,12 +68,13 @@ impl Clock {
         let behind = (!pauses || !tokio_can_pause()).then(|| {
             counter::start();
             let epoch = u64::try_from(epoch.as_nanos()).unwrap_or_default();
-            epoch.wrapping_sub(counter::nanos_at(anchor))
+            epoch.saturating_sub(counter::nanos_at(anchor)) / 1_000_000
         });
         Self(Kind::System(System { anchor, epoch, pauses, behind, engine }))
     }
 
     /// Returns the milliseconds since the Unix epoch.
+    #[inline(always)]
     pub(crate) fn now_ms(&self) -> u64 {
         match &self.0 {
             Kind::System(system) => system.now_ms(),
@@ -113,14 +113,12 @@ impl Clock {
 }
 
 impl System {
-    #[inline]
+    #[inline(always)]
     fn now_ms(&self) -> u64 {
-        if let Some(behind) = self.behind
-            && let Some(nanos) = counter::nanos()
-        {
-            return nanos.wrapping_add(behind) / 1_000_000;
+        match self.behind {
+            Some(behind) => counter::millis().wrapping_add(behind),
+            None => self.read_ms(),
         }
-        self.read_ms()
     }
 
     #[cold]

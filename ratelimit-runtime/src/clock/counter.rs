@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use super::instant;
 
 /// The time for which the counter is trusted after a comparison.
-const TRUSTED_NS: u64 = 100_000_000;
+const TRUSTED_MS: u64 = 100;
+const NANOS_PER_MS: u64 = 1_000_000;
 
 /// The origin of all times.
 static BASE: Lazy<Instant> = Lazy::new(instant);
@@ -25,11 +26,14 @@ static COUNTER: OnceCell<Counter> = OnceCell::new();
 
 struct Counter {
     quanta: quanta::Clock,
-    start: u64,
-    /// The counter at the last comparison, in nanoseconds since the start.
+    /// The milliseconds of 2^64 counts: a division by the counts of a millisecond takes several times as long.
+    scale: u64,
+    /// The counts for which a comparison is trusted.
+    trusted: u64,
+    /// The count at the last comparison.
     checked: AtomicU64,
-    /// How far the clock was ahead of the counter then, wrapping around zero.
-    ahead: AtomicU64,
+    /// The count at the base by that comparison, wrapping around zero.
+    zero: AtomicU64,
 }
 
 /// Calibrates the counter in the background, which takes about 20 ms, and 200 ms at most.
@@ -44,10 +48,18 @@ pub(super) fn start() {
     });
 }
 
-/// Returns the nanoseconds of the monotonic clock since the base, once the counter is ready.
-#[inline]
-pub(super) fn nanos() -> Option<u64> {
-    COUNTER.get().map(Counter::nanos)
+/// Returns the milliseconds of the monotonic clock since the base, from the counter once that is ready.
+#[inline(always)]
+pub(super) fn millis() -> u64 {
+    match COUNTER.get() {
+        Some(counter) => counter.millis(),
+        None => read_millis(),
+    }
+}
+
+#[cold]
+fn read_millis() -> u64 {
+    nanos_at(instant()) / NANOS_PER_MS
 }
 
 /// Returns the nanoseconds at an instant, or at the base if the instant is earlier.
@@ -59,27 +71,41 @@ pub(super) fn nanos_at(instant: Instant) -> u64 {
 impl Counter {
     fn new() -> Self {
         let quanta = quanta::Clock::new();
-        let (start, ahead) = (quanta.raw(), nanos_at(instant()));
-        Self { quanta, start, checked: AtomicU64::new(0), ahead: AtomicU64::new(ahead) }
+        // 2^40 counts are some minutes.
+        let nanos = u128::from(quanta.delta_as_nanos(0, 1 << 40));
+        let scale = up_to_max((nanos << 24) / u128::from(NANOS_PER_MS)).max(1);
+        let trusted = up_to_max((u128::from(TRUSTED_MS) << 64) / u128::from(scale));
+        let (checked, zero) = (AtomicU64::new(0), AtomicU64::new(0));
+        let counter = Self { quanta, scale, trusted, checked, zero };
+        counter.check(counter.quanta.raw());
+        counter
     }
 
-    #[inline]
-    fn nanos(&self) -> u64 {
-        let counted = self.quanta.delta_as_nanos(self.start, self.quanta.raw());
+    #[inline(always)]
+    fn millis(&self) -> u64 {
+        let count = self.quanta.raw();
         // If the counter went back, its last comparison is in the future, and the difference wraps around.
-        if counted.wrapping_sub(self.checked.load(Ordering::Acquire)) >= TRUSTED_NS {
-            return self.check(counted);
+        if count.wrapping_sub(self.checked.load(Ordering::Acquire)) >= self.trusted {
+            return self.check(count);
         }
-        counted.wrapping_add(self.ahead.load(Ordering::Relaxed))
+        let counts = count.wrapping_sub(self.zero.load(Ordering::Relaxed));
+        ((u128::from(counts) * u128::from(self.scale)) >> 64) as u64
     }
 
     #[cold]
-    fn check(&self, counted: u64) -> u64 {
+    fn check(&self, count: u64) -> u64 {
         let nanos = nanos_at(instant());
-        self.ahead.store(nanos.wrapping_sub(counted), Ordering::Relaxed);
-        self.checked.store(counted, Ordering::Release);
-        nanos
+        // Rounded up, so that a reading after this one is not before it.
+        let per_count = u128::from(self.scale) * u128::from(NANOS_PER_MS);
+        let counts = (u128::from(nanos) << 64).div_ceil(per_count);
+        self.zero.store(count.wrapping_sub(up_to_max(counts)), Ordering::Relaxed);
+        self.checked.store(count, Ordering::Release);
+        nanos / NANOS_PER_MS
     }
+}
+
+fn up_to_max(number: u128) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -88,29 +114,46 @@ mod tests {
 
     use super::*;
 
-    const CLOSE: u64 = 900_000;
-
     #[test]
     fn the_counter_goes_with_the_clock() {
         let counter = Counter::new();
-        let until = instant() + Duration::from_millis(30);
+        let until = instant() + Duration::from_millis(2 * TRUSTED_MS);
         while instant() < until {
-            let before = nanos_at(instant());
-            let counted = counter.nanos();
-            let after = nanos_at(instant());
-            assert!(counted + CLOSE > before && counted < after + CLOSE, "{before} {counted}");
+            let before = read_millis();
+            let counted = counter.millis();
+            let after = read_millis();
+            assert!(
+                (before.saturating_sub(1)..=after + 1).contains(&counted),
+                "{before} {counted}"
+            );
         }
     }
 
     #[test]
     fn a_counter_that_stood_still_or_went_back_is_put_right() {
         let counter = Counter::new();
-        for checked in [u64::MAX / 2, u64::MAX - TRUSTED_NS] {
-            counter.ahead.store(u64::MAX / 3, Ordering::Relaxed);
+        for checked in [0, u64::MAX - counter.trusted] {
+            counter.zero.store(u64::MAX / 3, Ordering::Relaxed);
             counter.checked.store(checked, Ordering::Relaxed);
-            let (counted, after) = (counter.nanos(), nanos_at(instant()));
+            let (counted, after) = (counter.millis(), read_millis());
             assert!(counted <= after, "{counted} {after}");
-            assert!(counter.nanos() >= counted);
+            assert!(counter.millis() >= counted);
+        }
+    }
+
+    #[test]
+    fn it_is_exact_after_years() {
+        let counter = Counter::new();
+        let year = 365 * 86_400_000;
+        for years in [1, 10, 100] {
+            // As if the base were that long ago.
+            let ms = years * year;
+            let counts = up_to_max((u128::from(ms) << 64) / u128::from(counter.scale));
+            let (before, zero) = (counter.millis(), counter.zero.load(Ordering::Relaxed));
+            counter.zero.store(zero.wrapping_sub(counts), Ordering::Relaxed);
+            let counted = counter.millis() - ms;
+            assert!(counted.abs_diff(before) <= 1, "{years}: {before} {counted}");
+            counter.zero.store(zero, Ordering::Relaxed);
         }
     }
 
@@ -118,7 +161,6 @@ mod tests {
     fn it_is_ready_after_a_while() {
         start();
         COUNTER.wait();
-        let (counted, read) = (nanos().unwrap(), nanos_at(instant()));
-        assert!(counted.abs_diff(read) < 50 * CLOSE, "{counted} {read}");
+        assert!(millis().abs_diff(read_millis()) < 45);
     }
 }
