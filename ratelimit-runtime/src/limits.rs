@@ -22,7 +22,7 @@ use once_cell::sync::OnceCell;
 use ratelimit_spec::Network;
 
 pub(crate) use self::scope::Observer;
-use self::scope::{SCOPE, Scope};
+use self::scope::Scope;
 pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
 use crate::{
     Limiter, Settings, SetupError,
@@ -151,7 +151,7 @@ impl Limits {
     /// # }
     /// ```
     pub fn scope<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
-        SCOPE.scope(Scope::with(self), future)
+        Scope::with(self).around(future)
     }
 
     /// Returns the limiter with this name, creating it if necessary. Its settings in the limits

@@ -1,6 +1,9 @@
 //! The limits that apply to the running code, and the observer of its calls.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
+};
 
 use tokio::task::futures::TaskLocalFuture;
 
@@ -8,8 +11,11 @@ use super::{INSTALLED, Limits, LimitsBuilder};
 use crate::{Decision, Permit, Rejection, limiter::Fate};
 
 tokio::task_local! {
-    pub(super) static SCOPE: Scope;
+    static SCOPE: Scope;
 }
+
+/// Whether any code of this process had a scope. Until then, calls do not look for one.
+static SCOPED: AtomicBool = AtomicBool::new(false);
 
 /// The limits and the observer of the running code.
 #[derive(Clone, Default)]
@@ -72,8 +78,8 @@ impl Observer {
         let observer = Self(Arc::new(slot));
         let limits = limits.cloned().or(outer.limits);
         let scope = Scope { limits, observer: Some(observer.clone()) };
-        let future = SCOPE.sync_scope(scope.clone(), call);
-        (observer, SCOPE.scope(scope, future))
+        let future = scope.clone().run(call);
+        (observer, scope.around(future))
     }
 
     /// Returns the outcomes so far, in the order in which they were decided.
@@ -154,6 +160,13 @@ fn strictest(entries: Vec<Entry>) -> Vec<Entry> {
     kept
 }
 
+fn note_scope() {
+    // Written once, because all threads read it.
+    if !SCOPED.load(Ordering::Relaxed) {
+        SCOPED.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Returns the limits of a program that installed none.
 #[cold]
 fn unattended() -> &'static Limits {
@@ -172,7 +185,7 @@ impl Limits {
     /// Returns the limits of the program if the running code has no scope.
     #[inline]
     pub(crate) fn unscoped() -> Option<&'static Self> {
-        SCOPE.try_with(|_| ()).is_err().then(Self::installed)
+        Scope::look(|_| ()).is_none().then(Self::installed)
     }
 
     #[inline]
@@ -182,26 +195,44 @@ impl Limits {
 
     /// Calls a function with the limits of the running code, and with its observer.
     pub(crate) fn with_scope<T>(run: impl Fn(&Self, Option<&Observer>) -> T) -> T {
-        let scoped = SCOPE.try_with(|scope| {
+        let scoped = Scope::look(|scope| {
             let limits = scope.limits.as_ref().unwrap_or_else(|| Self::installed());
             run(limits, scope.observer.as_ref())
         });
-        scoped.unwrap_or_else(|_| run(Self::installed(), None))
+        scoped.unwrap_or_else(|| run(Self::installed(), None))
     }
 
     /// Runs a part of a request with these limits, or with those of the calling code.
     #[cfg(feature = "tower")]
     pub(crate) fn during<T>(limits: Option<&Self>, run: impl FnOnce() -> T) -> T {
         match limits {
-            Some(limits) => SCOPE.sync_scope(Scope::with(limits), run),
+            Some(limits) => Scope::with(limits).run(run),
             None => run(),
         }
     }
 }
 
 impl Scope {
+    /// Calls a function with the scope of the running code, if it has one.
+    #[inline]
+    fn look<T>(run: impl FnOnce(&Self) -> T) -> Option<T> {
+        if SCOPED.load(Ordering::Relaxed) { SCOPE.try_with(run).ok() } else { None }
+    }
+
     fn current() -> Self {
-        SCOPE.try_with(Clone::clone).unwrap_or_default()
+        Self::look(Clone::clone).unwrap_or_default()
+    }
+
+    /// Calls a function in this scope.
+    fn run<T>(self, run: impl FnOnce() -> T) -> T {
+        note_scope();
+        SCOPE.sync_scope(self, run)
+    }
+
+    /// Returns a future that runs in this scope.
+    pub(super) fn around<F: Future>(self, future: F) -> Scoped<F> {
+        note_scope();
+        SCOPE.scope(self, future)
     }
 
     /// Returns the current scope with other limits and the same observer.
