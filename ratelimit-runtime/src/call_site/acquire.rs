@@ -49,9 +49,15 @@ impl CallSite {
     pub fn acquire(&'static self, permits: u64, parts: &[Part<'_>]) -> Option<Acquire> {
         match parts {
             [] if self.spends_fixed(permits) => None,
-            [] => self.request(permits, parts).begin(),
+            [] => self.begin_fixed(permits),
             parts => self.acquire_rendered(permits, parts),
         }
+    }
+
+    // Apart, because a request is large.
+    #[inline(never)]
+    fn begin_fixed(&'static self, permits: u64) -> Option<Acquire> {
+        self.request(permits, &[]).begin()
     }
 
     // Apart, because a rendered key is large.

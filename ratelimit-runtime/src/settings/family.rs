@@ -100,7 +100,7 @@ impl Family {
     }
 
     /// Counts an admitted call, and whether it left little.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn count_admitted(&self, is_near_limit: bool) {
         let row = self.row();
         row.tally.allowed.increase();

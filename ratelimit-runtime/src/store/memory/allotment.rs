@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::terms::Whose;
+use crate::Clock;
 
 /// The number of permits, and of those taken, have this many bits each; the millisecond has all others, which are
 /// enough until 2109. Later, nothing is allotted.
@@ -60,19 +61,14 @@ impl Allotment {
     }
 
     /// Takes permits that were allotted to this caller in the current millisecond.
-    #[inline]
-    pub(super) fn take(
-        &self,
-        Whose(whose): Whose,
-        permits: u32,
-        now_ms: impl FnOnce() -> u64,
-    ) -> bool {
+    #[inline(always)]
+    pub(super) fn take(&self, clock: &Clock, Whose(whose): Whose, permits: u32) -> bool {
         let mut word = Word(self.word.load(Ordering::Acquire));
         // Usually there is none, and the time is only read under the lock.
         if word.permits() == 0 || self.whose.load(Ordering::Relaxed) != whose {
             return false;
         }
-        let now = now_ms();
+        let now = clock.now_ms();
         while word.ms() == now
             && let Some(less) = word.take(permits)
         {

@@ -80,7 +80,7 @@ impl Cell {
     pub(crate) fn spend(&mut self, clock: &Clock, whose: Whose, permits: u32) -> Option<bool> {
         match self {
             Self::Free(state) => state.spend(clock.now_ms(), whose, permits, |_, _| ()),
-            Self::Held(slot) => slot.spend_apart(clock, whose, permits),
+            Self::Held(slot) => slot.spend(clock, whose, permits),
         }
     }
 }

@@ -61,30 +61,26 @@ impl Slot {
     }
 
     /// [Spends](State::spend) permits: those of an allotment without the lock.
-    // Always, as are its steps: the compiler leaves one of them out of line, depending on how it divides the crate.
-    #[inline(always)]
     pub(crate) fn spend(&self, clock: &Clock, whose: Whose, permits: u32) -> Option<bool> {
-        if self.allotment.take(whose, permits, || clock.now_ms()) {
+        if self.spend_allotted(clock, whose, permits) {
             return Some(false);
         }
         self.spend_locked(clock, whose, permits)
     }
 
-    /// The same under the lock. Apart, so that a call that takes of an allotment saves no registers for it.
-    #[inline(never)]
-    fn spend_locked(&self, clock: &Clock, whose: Whose, permits: u32) -> Option<bool> {
+    /// Takes permits of an allotment.
+    #[inline(always)]
+    pub(crate) fn spend_allotted(&self, clock: &Clock, whose: Whose, permits: u32) -> bool {
+        self.allotment.take(clock, whose, permits)
+    }
+
+    /// Spends permits under the lock.
+    pub(crate) fn spend_locked(&self, clock: &Clock, whose: Whose, permits: u32) -> Option<bool> {
         let mut state = self.lock();
         let now = clock.now_ms();
         state.spend(now, whose, permits, |left, config| {
             self.allotment.begin(whose, now, permits, || left.far_from_limit(config));
         })
-    }
-
-    /// [Spends](Self::spend) permits, but never within the caller, so that only the code of the slot that most callers
-    /// have is.
-    #[inline(never)]
-    pub(crate) fn spend_apart(&self, clock: &Clock, whose: Whose, permits: u32) -> Option<bool> {
-        self.spend(clock, whose, permits)
     }
 
     /// [Admits](State::admit) the holder of a lease, unless callers wait: no caller overtakes them.
