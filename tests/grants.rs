@@ -12,12 +12,7 @@ mod refunds;
 #[path = "grants/together.rs"]
 mod together;
 
-use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    task::Poll,
-    time::Duration,
-};
+use std::time::Duration;
 
 use ratelimit_runtime::{Limiter, Limits};
 use tests::place::{now, window_begins};
@@ -30,16 +25,6 @@ const fn ms(ms: u64) -> Duration {
 
 async fn free(limiter: &Limiter) -> u64 {
     limiter.available_permits().await.expect("the store answers")
-}
-
-/// Polls a future once, and drops it.
-async fn poll_once<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|context| match future.as_mut().poll(context) {
-        Poll::Ready(output) => Poll::Ready(Some(output)),
-        Poll::Pending => Poll::Ready(None),
-    })
-    .await
 }
 
 /// Waits for the next minute unless this one lasts that much longer, by the store's clock: its end would

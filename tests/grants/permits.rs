@@ -1,13 +1,15 @@
 //! A permit as a value: settled, given back, recorded, dropped; by every rule, on both stores.
 
+use std::pin::pin;
+
 use ratelimit_runtime::{Limiter, Limits, Permit, Quota, Settlement};
 use tests::{
     place::{Place, at, now, rules, window_begins},
-    soon,
+    poll_once, soon,
 };
 use tokio::time::sleep;
 
-use super::{free, minute_lasts, ms, poll_once};
+use super::{free, minute_lasts, ms};
 
 const RATE: u64 = 10;
 
@@ -169,21 +171,21 @@ async fn one_permit_a_moment_later_redis() {
 async fn once_polled_it_finishes(place: Place) {
     each(place, async |limiter, permit| {
         let name = limiter.name();
-        poll_once(permit.give_back()).await;
+        poll_once(pin!(permit.give_back()));
         soon(name, async || in_use(limiter).await <= u64::from(name == "leaky")).await;
         limiter.release(1).await.unwrap();
 
         let permit = limiter.acquire(5).await.unwrap();
-        poll_once(permit.settle(2)).await;
+        poll_once(pin!(permit.settle(2)));
         soon(name, async || in_use(limiter).await == 2).await;
         limiter.release(5).await.unwrap();
 
         let permit = limiter.acquire(5).await.unwrap();
-        poll_once(permit.settle(9)).await;
+        poll_once(pin!(permit.settle(9)));
         soon(name, async || in_use(limiter).await == 9).await;
         limiter.release(10).await.unwrap();
 
-        poll_once(limiter.charge(4)).await;
+        poll_once(pin!(limiter.charge(4)));
         soon(name, async || in_use(limiter).await == 4).await;
         limiter.release(10).await.unwrap();
 

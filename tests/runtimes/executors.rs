@@ -6,9 +6,9 @@ use std::{
 };
 
 use ratelimit_runtime::{Limits, Permit, Reason, Rejection, rate_limit};
-use tests::{proxy::Proxy, redis_server::RedisServer};
+use tests::{poll_once, proxy::Proxy, redis_server::RedisServer};
 
-use crate::world::{DEADLINE, HOUR, SECOND, current_thread, limits, ms, park_on, poll_once, quota};
+use crate::world::{DEADLINE, HOUR, SECOND, current_thread, limits, ms, park_on, quota};
 
 type Call<'a> = Pin<Box<dyn Future<Output = Result<Permit, Rejection>> + 'a>>;
 

@@ -217,7 +217,7 @@ async fn what_arrives_and_is_never_looked_at_is_given_back() {
     let limiter = patient_limits(&server.url()).await.limiter("unread", quota(100, HOUR));
     limiter.try_acquire(1).await.unwrap();
     let mut call = Box::pin(limiter.try_acquire(40));
-    assert!(crate::world::poll_once(call.as_mut()).is_none());
+    assert!(tests::poll_once(call.as_mut()).is_none());
     tokio::time::sleep(ms(50)).await;
     drop(call);
     settles_at(&limiter, 99).await;

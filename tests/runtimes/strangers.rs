@@ -8,11 +8,11 @@ use std::{
 };
 
 use ratelimit_runtime::{Limiter, Limits};
-use tests::{eventually, proxy::Proxy, redis_server::RedisServer};
+use tests::{eventually, poll_once, proxy::Proxy, redis_server::RedisServer};
 use tokio::{runtime::Runtime, task::JoinSet};
 
 use crate::world::{
-    ALONE, DEADLINE, HOUR, SECOND, current_thread, limits, ms, patient_limits, poll_once, quota,
+    ALONE, DEADLINE, HOUR, SECOND, current_thread, limits, ms, patient_limits, quota,
 };
 
 /// What a caller on a busy machine may be late by.

@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
@@ -62,13 +62,5 @@ pub(crate) fn park_on<F: Future>(future: F) -> F::Output {
             Poll::Ready(output) => return output,
             Poll::Pending => thread::park_timeout(10 * SECOND),
         }
-    }
-}
-
-/// Polls a future once, with a waker that does nothing.
-pub(crate) fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
-    match future.poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(output) => Some(output),
-        Poll::Pending => None,
     }
 }

@@ -51,7 +51,7 @@ pub use examples::{example, profile_dir};
 pub use histories::random_histories;
 pub use notes::{could_not_run, note};
 pub use random::Random;
-pub use waiting::{eventually, soon};
+pub use waiting::{eventually, poll_once, soon};
 
 /// The README's examples, compiled and run.
 #[cfg(doctest)]

@@ -1,4 +1,6 @@
 use std::{
+    pin::Pin,
+    task::{Context, Poll, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -30,4 +32,12 @@ pub async fn soon(what: &str, mut check: impl AsyncFnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("{what}: not within 5 s");
+}
+
+/// Polls a future once, with a waker that does nothing.
+pub fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Option<F::Output> {
+    match future.poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
 }
