@@ -1,4 +1,7 @@
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use tests::{eventually, redis_sentinel::RedisSentinel};
 
@@ -26,20 +29,17 @@ fn a_failover_keeps_the_data_and_makes_the_old_master_follow() {
 #[test]
 fn a_killed_master_is_replaced() {
     let group = RedisSentinel::builder().down_after(Duration::from_millis(500)).start();
-    let old = group.master().port();
+    let old = group.master();
     let started = Instant::now();
-    group.servers()[0].kill_hard();
-    group.wait_for_another_master(old);
+    old.kill_hard();
+    group.wait_for_another_master(old.port());
     eprintln!("killed master replaced: {:?}", started.elapsed());
     group.master().cli::<()>(&["set", "key", "value"]);
 }
 
 #[test]
 fn a_cut_off_master_goes_on_alone() {
-    let group = RedisSentinel::builder()
-        .master_behind_proxy()
-        .down_after(Duration::from_millis(500))
-        .start();
+    let group = RedisSentinel::builder().master_behind_proxy().start();
     let old = &group.servers()[0];
     assert_eq!(group.master().port(), old.port());
     old.cli::<()>(&["set", "key", "both"]);
@@ -47,7 +47,14 @@ fn a_cut_off_master_goes_on_alone() {
     let copied = || new.cli::<Option<String>>(&["get", "key"]).is_some();
     eventually("the value is replicated", LONG, copied);
     group.proxy().cut();
-    group.wait_for_another_master(old.port());
+    for sentinel in group.sentinels() {
+        let master = ["sentinel", "master", RedisSentinel::MASTER_NAME];
+        eventually("a sentinel loses the master", LONG, || {
+            sentinel.cli::<HashMap<String, String>>(&master)["flags"].contains("disconnected")
+        });
+    }
+    // Forced: sentinels that replace a silent master soon replace the new one of a busy machine, too.
+    group.promote();
     // Two masters, and neither knows.
     old.cli::<()>(&["set", "key", "old"]);
     new.cli::<()>(&["set", "key", "new"]);

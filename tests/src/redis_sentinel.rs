@@ -104,15 +104,25 @@ impl RedisSentinel {
     ///
     /// Panics if that does not happen.
     pub fn failover(&self) {
-        let old = self.master().port();
         self.wait_until_synced();
+        self.promote();
+        self.wait_until_synced();
+    }
+
+    /// Makes the sentinels promote a replica, and waits until they all name it and it takes writes: all that
+    /// is possible while the former master is cut off.
+    ///
+    /// # Panics
+    ///
+    /// Panics if that does not happen.
+    pub fn promote(&self) {
+        let old = self.master().port();
         // Refused for a moment after the start or the last failover.
         eventually("a sentinel starts a failover", AGREEMENT, || {
             let command = ["sentinel", "failover", Self::MASTER_NAME];
             self.sentinels[0].try_cli::<()>(&command).is_ok()
         });
         self.wait_for_another_master(old);
-        self.wait_until_synced();
     }
 
     /// Waits until all sentinels that run name a master other than the one on this port, and it

@@ -24,7 +24,7 @@ impl Default for Builder {
         Self {
             replicas: 1,
             proxied: false,
-            down_after: Duration::from_secs(1),
+            down_after: AGREEMENT,
             password: None,
             config: Vec::new(),
         }
@@ -45,7 +45,8 @@ impl Builder {
         self
     }
 
-    /// How long a master may be silent before the sentinels promote a replica, by default one second.
+    /// How long a master may be silent before the sentinels promote a replica; by default longer than it ever is
+    /// on a busy machine.
     pub fn down_after(mut self, silence: Duration) -> Self {
         self.down_after = silence;
         self
@@ -132,19 +133,17 @@ impl Builder {
                 writeln!(lines, "sentinel-pass {password}").expect("a string");
                 builder = builder.password(password);
             }
-            let sentinel = lines
-                .lines()
-                .fold(builder, |builder, line| builder.config("sentinel", line))
-                .start();
-            hurry(&sentinel);
-            sentinel
+            lines.lines().fold(builder, |builder, line| builder.config("sentinel", line)).start()
         };
-        ports.into_iter().map(start).collect()
+        let sentinels: Vec<_> = ports.into_iter().map(start).collect();
+        hurry(&sentinels[0]);
+        sentinels
     }
 }
 
-/// Makes a sentinel check its peers every second instead of every ten. Otherwise it demotes a former master
-/// only after some ten seconds, as version 6.2 does, which has no such setting.
+/// Makes the sentinel that leads forced failovers check the servers every second instead of every ten. Otherwise it
+/// demotes a former master only after some ten seconds, as version 6.2 does, which has no such setting. The other
+/// sentinels would demote a new master within a second, if they learned so late of the failover.
 fn hurry(sentinel: &RedisServer) {
     let periods = ["info-period", "1000", "publish-period", "200"];
     let _ = sentinel.try_cli::<()>(&[&["sentinel", "debug"], &periods[..]].concat());
