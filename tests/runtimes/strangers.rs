@@ -9,13 +9,17 @@ use std::{
 
 use ratelimit_runtime::{Limiter, Limits};
 use tests::{eventually, poll_once, proxy::Proxy, redis_server::RedisServer};
-use tokio::{runtime::Runtime, task::JoinSet};
+use tokio::{
+    runtime::Runtime,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 
 use crate::world::{
     ALONE, DEADLINE, HOUR, SECOND, current_thread, limits, ms, patient_limits, quota,
 };
 
-/// What a caller on a busy machine may be late by.
+/// How much later than its deadline a call may end.
 const SLACK: Duration = ms(100);
 
 async fn is_regular(limiter: &Limiter) -> bool {
@@ -55,23 +59,20 @@ fn a_server_is_found_again_although_the_runtime_that_missed_it_is_never_driven()
     recovers_after(Some);
 }
 
-/// The longest that one of a hundred calls takes from other threads meanwhile.
-async fn slowest_of_others(limiter: &Limiter) -> Duration {
+/// Makes a hundred calls meanwhile, each of which ends in time: on a busy machine a timer is late, too.
+async fn others_end_in_time(limiter: &Limiter) {
     let mut callers = JoinSet::new();
     for _ in 0..4 {
         let limiter = limiter.clone();
         callers.spawn(async move {
-            let mut slowest = Duration::ZERO;
             for _ in 0..25 {
-                let start = Instant::now();
-                limiter.try_acquire(1).await.unwrap();
-                slowest = slowest.max(start.elapsed());
-                tokio::time::sleep(ms(2)).await;
+                let call = timeout(DEADLINE + SLACK, limiter.try_acquire(1));
+                call.await.expect("a call ends at its deadline").unwrap();
+                sleep(ms(2)).await;
             }
-            slowest
         });
     }
-    callers.join_all().await.into_iter().max().unwrap()
+    callers.join_all().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,8 +84,7 @@ async fn a_future_that_is_polled_once_and_kept_holds_nobody_up() {
     let mut kept = pin!(limiter.acquire(1));
     // Another thread may have made the call by the time this one looks.
     let at_once = poll_once(kept.as_mut());
-    let slowest = slowest_of_others(&limiter).await;
-    assert!(slowest < DEADLINE + SLACK, "{slowest:?}");
+    others_end_in_time(&limiter).await;
     let decision = match at_once {
         Some(decision) => decision,
         None => kept.await,
@@ -103,13 +103,12 @@ fn a_future_of_a_runtime_that_is_not_driven_holds_nobody_up() {
         assert!(poll_once(kept.as_mut()).is_none());
         std::mem::forget(kept);
     });
-    let slowest = other.block_on(slowest_of_others(&limiter));
-    assert!(slowest < DEADLINE + SLACK, "{slowest:?}");
+    other.block_on(others_end_in_time(&limiter));
     assert!(other.block_on(is_regular(&limiter)));
 }
 
-/// Blocks a thread of a runtime while its call is in flight, and returns what others saw.
-fn beside_a_blocked_thread(limiter: &Limiter, blocked: &Runtime, other: &Runtime) -> Duration {
+/// Blocks a thread of a runtime while its call is in flight and others call.
+fn beside_a_blocked_thread(limiter: &Limiter, blocked: &Runtime, other: &Runtime) {
     let blocking = limiter.clone();
     let block = blocked.spawn(async move {
         let mut call = Box::pin(blocking.try_acquire(1));
@@ -120,13 +119,12 @@ fn beside_a_blocked_thread(limiter: &Limiter, blocked: &Runtime, other: &Runtime
             None => call.await,
         }
     });
-    let slowest = other.block_on(async {
-        tokio::time::sleep(ms(5)).await;
-        slowest_of_others(limiter).await
+    other.block_on(async {
+        sleep(ms(5)).await;
+        others_end_in_time(limiter).await;
     });
     // Its own answer is late and no more than that.
     blocked.block_on(block).unwrap().unwrap();
-    slowest
 }
 
 #[test]
@@ -141,8 +139,7 @@ fn a_blocked_thread_of_another_runtime_holds_nobody_up() {
     let limits = other.block_on(limits(&server.url(), ""));
     let limiter = limits.limiter("blocked", quota(1_000_000, HOUR));
     assert!(blocked.block_on(is_regular(&limiter)));
-    let slowest = beside_a_blocked_thread(&limiter, &blocked, &other);
-    assert!(slowest < DEADLINE + SLACK, "{slowest:?}");
+    beside_a_blocked_thread(&limiter, &blocked, &other);
     assert!(other.block_on(is_regular(&limiter)), "a stalled runtime closes no gate");
 }
 
@@ -155,8 +152,7 @@ fn a_blocked_thread_holds_up_no_other_thread_of_its_runtime() {
     let limits = runtime.block_on(limits(&server.url(), ""));
     let limiter = limits.limiter("blocked", quota(1_000_000, HOUR));
     assert!(runtime.block_on(is_regular(&limiter)));
-    let slowest = beside_a_blocked_thread(&limiter, &runtime, &runtime);
-    assert!(slowest < DEADLINE + SLACK, "{slowest:?}");
+    beside_a_blocked_thread(&limiter, &runtime, &runtime);
 }
 
 /// Connections the server has now, that of the question not counted.
