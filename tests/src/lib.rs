@@ -14,6 +14,7 @@
 //! - [`limits_file::LimitsFile`]: a limits file that changes while a program runs.
 //! - [`monitor`]: the commands that a server received.
 //! - [`decide`]: direct calls of stores and scripts, without a limiter.
+//! - [`Lateness`]: when the machine was late, rather than what a test observes.
 //! - [`Random`]: numbers that look random, for a load with a seed.
 //! - [`random_histories`]: a property, over random histories with a seed.
 //! - [`window`]: checks whether any window of a recorded history admitted too much.
@@ -28,6 +29,7 @@ mod built;
 pub mod decide;
 mod examples;
 mod histories;
+mod lateness;
 pub mod ledger;
 pub mod limits_file;
 pub mod monitor;
@@ -49,6 +51,7 @@ pub use binary::{server_binary, server_version};
 pub use built::cargo;
 pub use examples::{example, profile_dir};
 pub use histories::random_histories;
+pub use lateness::Lateness;
 pub use notes::{could_not_run, note};
 pub use random::Random;
 pub use waiting::{eventually, poll_once, soon};

@@ -19,9 +19,8 @@ use std::{
 };
 
 use ratelimit_runtime::{Limiter, Limits, Permit};
-use redis::AsyncConnectionConfig;
 use tests::{
-    Random,
+    Lateness, Random,
     ledger::Admission,
     place::{admission, since_1970},
 };
@@ -38,7 +37,6 @@ struct Habits {
 struct Record {
     admissions: Vec<Admission>,
     tried: u64,
-    late: Vec<(u64, u64)>,
 }
 
 fn percent(random: &mut Random, percent: u64) -> bool {
@@ -71,14 +69,14 @@ fn main() {
         io::stdin().lines().map_while(Result::ok).all(|line| lines.send(line).is_ok())
     });
     let record = Arc::new(Mutex::new(Record::default()));
-    runtime.block_on(async {
+    let late = runtime.block_on(async {
+        let late = Lateness::watch(url).await;
         let end = Instant::now() + Duration::from_millis(number(run_ms));
         let task = |n: u64| {
             let random = Random::new(number::<u64>(seed).wrapping_mul(1_000_003).wrapping_add(n));
             tokio::spawn(call(limits.configured(key), habits, random, end, Arc::clone(&record)))
         };
         let tasks: Vec<_> = (0..number(tasks)).map(task).collect();
-        tokio::spawn(watch_machine(url.clone(), Arc::clone(&record)));
         while Instant::now() < end {
             for _ in input.try_iter() {
                 limits.reload().unwrap();
@@ -90,6 +88,7 @@ fn main() {
         }
         // Time for permits that are returned in the background.
         sleep(Duration::from_millis(300)).await;
+        late.times()
     });
     let record = record.lock().unwrap();
     for Admission { at_ms, permits, returned, added } in &record.admissions {
@@ -98,28 +97,8 @@ fn main() {
         added.iter().for_each(|(from, until, n)| write!(line, " +{from}:{until}:{n}").unwrap());
         println!("{line}");
     }
-    record.late.iter().for_each(|(from, until)| println!("late {from} {until}"));
+    late.iter().for_each(|(from, until)| println!("late {from} {until}"));
     println!("tried {}\nover", record.tried);
-}
-
-async fn watch_machine(url: String, record: Arc<Mutex<Record>>) {
-    const EVERY_MS: u64 = 2;
-    /// A timer and a round trip on an idle machine.
-    const IN_TIME_MS: u64 = 3;
-
-    let client = redis::Client::open(url).unwrap();
-    let patient = AsyncConnectionConfig::new().set_response_timeout(None);
-    let mut connection =
-        client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
-    loop {
-        let due = now() + EVERY_MS;
-        sleep(Duration::from_millis(EVERY_MS)).await;
-        redis::cmd("PING").exec_async(&mut connection).await.unwrap();
-        let until = now();
-        if until > due + IN_TIME_MS {
-            record.lock().unwrap().late.push((due, until));
-        }
-    }
 }
 
 async fn call(
