@@ -46,12 +46,18 @@ type Rest = Pin<Box<dyn Future<Output = Result<(), Rejection>> + Send>>;
 impl CallSite {
     /// Takes the permits of a call that has no other attribute, and keeps no permit. Returns what is left to do unless they
     /// were granted at once: most calls have nothing to await, and nothing to drop.
+    // Within the annotated function, which knows whether its key has parts.
+    #[inline]
     pub fn acquire(&'static self, permits: u64, parts: &[Part<'_>]) -> Option<Acquire> {
         match parts {
-            [] if self.spends_fixed(permits) => None,
-            [] => self.begin_fixed(permits),
+            [] => self.acquire_fixed(permits),
             parts => self.acquire_rendered(permits, parts),
         }
+    }
+
+    #[inline(never)]
+    fn acquire_fixed(&'static self, permits: u64) -> Option<Acquire> {
+        if self.spends_fixed(permits) { None } else { self.begin_fixed(permits) }
     }
 
     // Apart, because a request is large.

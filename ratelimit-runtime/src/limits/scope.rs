@@ -214,7 +214,7 @@ impl Limits {
 
 impl Scope {
     /// Calls a function with the scope of the running code, if it has one.
-    #[inline]
+    #[inline(always)]
     fn look<T>(run: impl FnOnce(&Self) -> T) -> Option<T> {
         if SCOPED.load(Ordering::Relaxed) { SCOPE.try_with(run).ok() } else { None }
     }
