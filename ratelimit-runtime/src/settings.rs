@@ -74,6 +74,14 @@ fn built_in<T>(value: T) -> Sourced<T, Source> {
 /// nearest.
 pub(crate) fn merged(mut layers: Layers<'_>) -> Merged<Source> {
     layers.sort_by_key(|(source, _)| *source);
+    let nearer = layers.partition_point(|(source, _)| *source < Source::Compiled);
+    let sets = |is: fn(&Layer) -> bool| layers[..nearer].iter().any(|(_, layer)| is(layer));
+    // A quota of compile time only stands in for one that is missing.
+    if sets(|layer| layer.limits.is_some())
+        || sets(|layer| layer.rate.is_some()) && sets(|layer| layer.per.is_some())
+    {
+        layers.retain(|(source, _)| *source != Source::Compiled);
+    }
     Merged::of(&layers).or_built_in(Source::BuiltIn)
 }
 
@@ -185,4 +193,34 @@ fn resolve_one(set: &mut Merged<Source>) -> Result<Quota, Unresolved> {
     set.time_zone = per.value.unit.map(|_| zone);
     let rule = set.rule().unwrap_or_default();
     Ok(Quota::stored(rate.value.into(), whole_ms(per.value.length), rule))
+}
+
+#[cfg(test)]
+mod tests {
+    use ratelimit_spec::{CalendarUnit, Per};
+
+    use super::*;
+    use crate::Algorithm;
+
+    #[test]
+    fn a_quota_of_run_time_keeps_nothing_of_the_one_at_compile_time() {
+        let hour = Per { length: Duration::from_secs(3600), unit: None };
+        let day = Per { length: Duration::from_secs(86_400), unit: Some(CalendarUnit::Day) };
+        let file = Layer { rate: Some(100), per: Some(hour), ..Layer::default() };
+        let compiled = Layer {
+            rate: Some(2),
+            per: Some(day),
+            algorithm: Some(ratelimit_spec::Algorithm::FixedWindow),
+            ..Layer::default()
+        };
+        let resolved = |near| {
+            let layers = vec![(Source::LimitsFile, near), (Source::Compiled, &compiled)];
+            Effective::resolve(layers, Keys::One).unwrap().quotas
+        };
+        assert_eq!(resolved(&file)[0].algorithm(), Algorithm::SlidingWindow);
+        let silent = Layer::default();
+        assert_eq!(resolved(&silent)[0].algorithm(), Algorithm::FixedWindow);
+        let rate = Layer { rate: Some(5), ..Layer::default() };
+        assert_eq!(resolved(&rate)[0].rate(), 5);
+    }
 }
