@@ -37,7 +37,7 @@ pub(crate) struct Declared<'a> {
     caret: Span,
     found: Option<(&'a Found, &'a LimitsFile)>,
     entry: Option<&'a LimiterEntry>,
-    /// Whether the file, or the key's absence from it, was already reported.
+    /// Whether the file, the key, or its absence from the file was already reported.
     reported: bool,
     /// Whether a file of the workspace is ignored.
     packaged: bool,
@@ -75,12 +75,17 @@ pub(crate) fn declared<'a>(
             }
         },
     }
-    if let (Some(key), Some((found, limits))) = (key, declared.found) {
-        declared.entry = limits.limiter(key.text());
-        if declared.entry.is_none() && limits.strict {
-            problems.at(caret, undeclared(key, found, limits));
-            declared.reported = true;
+    match (key, declared.found) {
+        (Some(key), Some((found, limits))) => {
+            declared.entry = limits.limiter(key.text());
+            if declared.entry.is_none() && limits.strict {
+                problems.at(caret, undeclared(key, found, limits));
+                declared.reported = true;
+            }
         }
+        // The key was reported, and the file may declare the corrected one.
+        (None, Some(_)) => declared.reported = true,
+        (_, None) => {}
     }
     declared
 }
