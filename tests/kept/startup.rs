@@ -78,8 +78,13 @@ async fn what_a_user_lacks_is_an_error_that_says_so() {
         "~{shop:*",
     ]);
     acl.exec(&mut server.connect().unwrap()).unwrap();
+    // As `requirepass` does.
+    let mut requirepass = redis::cmd("ACL");
+    requirepass.arg(&["SETUSER", "default", "resetpass", &format!(">{PASSWORD}")]);
+    requirepass.exec(&mut server.connect().unwrap()).unwrap();
     for (url, advice) in [
         (server.url_for("app", "wrong"), "; correct the user or the password in the store URL"),
+        (server.url(), "; add `:password@` to the store URL, or `user:password@` for an ACL user"),
         (
             server.url_for("confined", PASSWORD),
             "; let the Redis user access all keys that begin with the `key_prefix`",

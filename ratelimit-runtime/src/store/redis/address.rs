@@ -73,7 +73,11 @@ impl Address {
             .map(|url| url.as_str().into_connection_info())
             .collect::<Result<Vec<_>, _>>()
             .map_err(|_| {
-                refuse(&format!("not a valid address; write one such as `{}`", example(scheme)))
+                // Possibly a password with a `/`, a `#` or a `?`.
+                let encode =
+                    if rest.contains('@') { ", and percent-encode the password" } else { "" };
+                let example = example(scheme);
+                refuse(&format!("not a valid address; write one such as `{example}`{encode}"))
             })?;
         Ok(Self {
             topology,
@@ -333,6 +337,15 @@ mod tests {
                 ": the parameter `{name}` has no effect here; write an address such as `{example}`"
             );
             assert!(error.ends_with(&expected), "{error}");
+        }
+        let example = "redis://user:password@host:6379/0";
+        for (url, end) in [
+            ("redis://h:99999", ""),
+            ("redis://:a#b@h", ", and percent-encode the password"),
+            ("redis://:a/b@h:1/0", ", and percent-encode the password"),
+        ] {
+            let expected = format!(": not a valid address; write one such as `{example}`{end}");
+            assert!(error(url).ends_with(&expected), "{}", error(url));
         }
         for url in ["redis://h?family=0", "redis://h?ssl_cert_reqs=none&protocol=resp3"] {
             assert!(Address::parse(url).is_ok(), "another driver's parameter");

@@ -210,7 +210,7 @@ fn with_hint(text: &str) -> String {
     } else if has("WRONGPASS") || has("Password authentication failed") {
         "; correct the user or the password in the store URL"
     } else if has("NOAUTH") {
-        "; add `user:password@` to the store URL"
+        "; add `:password@` to the store URL, or `user:password@` for an ACL user"
     } else if has("READONLY") {
         "; if this is not a failover, write the address of the master, or a `redis-sentinel://` address"
     } else if has("not found in sentinel") {
