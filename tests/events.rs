@@ -320,3 +320,9 @@ fn a_callback_may_use_the_limiter_of_its_event() {
     thread::spawn(move || limits.get().unwrap().limiter("x", quota));
     assert_eq!(quotas.recv_timeout(5 * SECOND).unwrap(), Some(Quotas::from(quota)));
 }
+
+#[test]
+fn a_program_without_a_store_learns_where_its_limits_file_is_looked_for() {
+    let text = Event::EmbeddedStore.to_string();
+    assert!(text.contains("`ratelimit.yaml` in the working directory"), "{text}");
+}

@@ -9,8 +9,9 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::EmbeddedStore => f.write_str(
-                "no Redis is configured, so rate limits apply to this process only; \
-                 set `store` in the limits file or `RATELIMIT_STORE` to share them",
+                "no Redis is configured, so rate limits apply to this process only; to share them, set \
+                 `RATELIMIT_STORE`, or `store` in the limits file, which is `ratelimit.yaml` in the working directory \
+                 or the path in `RATELIMIT_LIMITS`",
             ),
             Self::NotInstalled { error } => {
                 write!(
