@@ -164,6 +164,9 @@ impl Limits {
     /// that keys may contain is used as it is, so `orders:42` is stored as the limiter of `"orders:{user_id}"` for 42,
     /// or of a Java service. The settings of a template do not apply to it: use [`limiter!`](crate::limiter) for a
     /// limiter of an annotated function.
+    ///
+    /// Unlike the limiter of a template with placeholders, it stays in the store when it is idle. If there is one for
+    /// each user, set [`Settings::keep_alive`] or `keep_alive` in the limits file, or use [`limiter!`](crate::limiter).
     #[must_use]
     pub fn limiter(&self, name: &str, settings: impl Into<Settings>) -> Limiter {
         let settings = settings.into();
