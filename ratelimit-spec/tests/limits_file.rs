@@ -233,6 +233,7 @@ fn what_is_there_twice_is_refused_at_the_second() {
 #[test]
 fn numbers_and_durations_are_what_they_seem() {
     let a_rate = "write a whole number from 0 (rejects every call) to 2147483647";
+    let no_variable = "; only `store`, `tls_ca` and `key_prefix` can contain variables";
     let in_limiter = |field: &str| format!("limiters:\n  a:\n    {field}\n");
     for (field, message) in [
         ("rate: -1", format!("3:11: `rate` cannot be `-1`; {a_rate}")),
@@ -248,6 +249,16 @@ fn numbers_and_durations_are_what_they_seem() {
         ),
         ("rate: \"5\"", format!("3:11: `rate` cannot be the text `5`; {a_rate}")),
         ("rate: 007", format!("3:11: `rate` cannot be the text `007`; {a_rate}")),
+        (
+            "rate: ${RATE}",
+            format!("3:11: `rate` cannot be the text `${{RATE}}`; {a_rate}{no_variable}"),
+        ),
+        (
+            "per: ${PER:-1s}",
+            format!(
+                "3:10: unexpected `$` in `${{PER:-1s}}`; write a duration such as `500ms`, `1s` or `1h30m`{no_variable}"
+            ),
+        ),
         ("rate: 1_000", format!("3:11: `rate` cannot be the text `1_000`; {a_rate}")),
         ("rate: 1.5", format!("3:11: `rate` cannot be `1.5`; {a_rate}")),
         ("rate: 5.0", format!("3:11: `rate` cannot be `5.0`; {a_rate}")),

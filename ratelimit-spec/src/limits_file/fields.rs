@@ -89,13 +89,16 @@ impl Report {
     pub(super) fn wrong(&mut self, field: &Field<'_>, expected: &str) {
         self.add(field.position, || match &field.value.value {
             Value::Null => format!("`{}` has no value; write {expected}, or remove it", field.name),
-            value => format!("`{}` cannot be {value}; write {expected}", field.name),
+            value => {
+                let note = note_on_variables(field);
+                format!("`{}` cannot be {value}; write {expected}{note}", field.name)
+            }
         });
     }
 
     /// Reports a value of the right kind that is not valid.
     pub(super) fn refuse(&mut self, field: &Field<'_>, error: &dyn Display) {
-        self.add(field.position, || error.to_string());
+        self.add(field.position, || format!("{error}{}", note_on_variables(field)));
     }
 
     pub(super) fn boolean(&mut self, field: &Field<'_>) -> Option<bool> {
@@ -215,6 +218,17 @@ impl Report {
                 &[]
             }
         }
+    }
+}
+
+/// Returns what to add to an error if the value contains a variable that is not expanded.
+fn note_on_variables(field: &Field<'_>) -> &'static str {
+    match field.name {
+        "store" | "tls_ca" | "key_prefix" => "",
+        _ if field.value.text().is_some_and(|text| text.contains("${")) => {
+            "; only `store`, `tls_ca` and `key_prefix` can contain variables"
+        }
+        _ => "",
     }
 }
 
