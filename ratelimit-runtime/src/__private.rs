@@ -23,14 +23,17 @@ pub use crate::{
 };
 
 /// Returns the processes that share the store of these limits, with what their busiest limiters did, as their last
-/// heartbeats describe them.
+/// heartbeats describe them; none if the store is not shared.
 ///
 /// # Errors
 ///
 /// Returns an error if the store does not reply, or its user may not read them.
 pub async fn members(limits: &Limits) -> Result<Vec<Member>, StoreError> {
     let services = limits.services();
-    services.store.members(&services.key_prefix).await
+    match services.store.shared() {
+        Some(store) => store.members(&services.key_prefix).await,
+        None => Ok(Vec::new()),
+    }
 }
 
 /// The stores, for the tests of this project.

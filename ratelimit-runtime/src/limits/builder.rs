@@ -279,7 +279,7 @@ impl LimitsBuilder {
         for warning in &warnings {
             services.events.emit(warning);
         }
-        if let AnyStore::Redis(store) = &services.store {
+        if let Some(store) = services.store.shared() {
             store.check(&services.key_prefix).await?;
         }
         if let Some((every, seen)) = watch {

@@ -16,7 +16,7 @@ use crate::{
     limiter::Services,
     members::LIVES,
     registry::Registry,
-    store::{AnyStore, Counts, Heartbeat},
+    store::{Counts, Heartbeat, RedisStore},
 };
 
 /// The heartbeat interval, and the delay of the first heartbeat after the start: processes that
@@ -40,9 +40,6 @@ pub(super) fn start(limits: &Limits) {
                 process.limiters = busiest(&made.registry);
             }
             process.beat(&services).await;
-            if let AnyStore::Redis(store) = &services.store {
-                store.check_late(&services.key_prefix).await;
-            }
         }
     });
 }
@@ -50,9 +47,9 @@ pub(super) fn start(limits: &Limits) {
 /// Removes this process from those that share the store.
 pub(super) async fn leave(limits: &Services) {
     let process = Process::default();
-    if let Some(heartbeat) = process.heartbeat(limits) {
+    if let Some((store, heartbeat)) = process.heartbeat(limits) {
         // If this fails, the heartbeats expire.
-        let _ = limits.store.leave(&heartbeat).await;
+        let _ = store.leave(&heartbeat).await;
     }
 }
 
@@ -96,26 +93,26 @@ impl Process {
         Self { program, ..Self::default() }
     }
 
-    /// Returns a heartbeat, or `None` if no other process can share the store.
-    fn heartbeat<'a>(&'a self, limits: &'a Services) -> Option<Heartbeat<'a>> {
-        Some(Heartbeat {
+    /// Returns a heartbeat and the store for it, or `None` if no other process can share the store.
+    fn heartbeat<'a>(&'a self, limits: &'a Services) -> Option<(&'a RedisStore, Heartbeat<'a>)> {
+        let heartbeat = Heartbeat {
             key_prefix: &limits.key_prefix,
             id: limits.current().member()?,
             program: &self.program,
             since: limits.members.since,
             lives_ms: clock::whole_ms(LIVES),
             limiters: &self.limiters,
-        })
+        };
+        Some((limits.store.shared()?, heartbeat))
     }
 
     async fn beat(&self, limits: &Services) {
         let members = &limits.members;
-        let Some(heartbeat) = self.heartbeat(limits) else { return };
-        match limits.store.heartbeat(&heartbeat).await {
+        let Some((store, heartbeat)) = self.heartbeat(limits) else { return };
+        match store.heartbeat(&heartbeat).await {
             Ok(alive) => members.learn(heartbeat.id, alive),
             Err(error)
-                if error.kind() == StoreErrorKind::Misconfigured
-                    && limits.store.health().is_ok() =>
+                if error.kind() == StoreErrorKind::Misconfigured && store.health().is_ok() =>
             {
                 if members.forbid() {
                     limits.events.emit(&Event::MembersUnavailable { error });
@@ -124,5 +121,6 @@ impl Process {
             // The members read before stay valid for a while.
             Err(_) => {}
         }
+        store.check_late(heartbeat.key_prefix).await;
     }
 }

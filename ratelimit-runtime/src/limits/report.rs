@@ -10,7 +10,6 @@ use crate::{
     annotation::{self, Annotation, Cost, Location},
     report::{LimiterReport, Report, Setting, Source},
     settings::{Current, Effective, Family, Keys, wait_of_calls},
-    store::AnyStore,
 };
 
 pub(super) fn report(limits: &Limits) -> Report {
@@ -52,12 +51,9 @@ pub(super) fn report(limits: &Limits) -> Report {
             reconciled: tally.reconciled.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     });
-    let store = match &services.store {
-        AnyStore::Memory(_) => "memory".to_owned(),
-        AnyStore::Redis(store) => store.address().to_string(),
-    };
+    let address = services.store.shared().map(|store| store.address().to_string());
     Report {
-        store,
+        store: address.unwrap_or_else(|| "memory".to_owned()),
         settings: settings(limits),
         limiters: limiters.collect(),
         prefixes: current.prefixes(),

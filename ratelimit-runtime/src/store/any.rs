@@ -6,9 +6,8 @@ use ratelimit_spec::Penalty;
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
-    Charge, Charged, Config, Decided, Expiry, Grant, Group, Heartbeat, KeepState, Member, MemberId,
-    MemoryStore, RedisStore, Refused, Reply, Request, Reservation, StateKeys, Store, StoredConfig,
-    WriteWhen,
+    Charge, Charged, Config, Decided, Expiry, Grant, Group, KeepState, MemoryStore, RedisStore,
+    Refused, Reply, Request, Reservation, StateKeys, Store, StoredConfig, WriteWhen,
 };
 use crate::{StoreError, metrics};
 
@@ -61,31 +60,17 @@ forward! {
 }
 
 impl AnyStore {
-    /// Sends a heartbeat, and returns the processes that were alive before it.
-    pub(crate) async fn heartbeat(
-        &self,
-        heartbeat: &Heartbeat<'_>,
-    ) -> Result<Vec<MemberId>, StoreError> {
+    /// Returns the store that other processes use too, if it is one.
+    pub(crate) fn shared(&self) -> Option<&RedisStore> {
         match self {
-            Self::Memory(_) => Ok(vec![heartbeat.id]),
-            Self::Redis(store) => Box::pin(store.heartbeat(heartbeat)).await,
+            Self::Memory(_) => None,
+            Self::Redis(store) => Some(store),
         }
     }
 
-    /// Returns the processes that share the store, with their counts; none if the store is not shared.
-    pub(crate) async fn members(&self, key_prefix: &str) -> Result<Vec<Member>, StoreError> {
-        match self {
-            Self::Memory(_) => Ok(Vec::new()),
-            Self::Redis(store) => Box::pin(store.members(key_prefix)).await,
-        }
-    }
-
-    /// Removes this process from the live ones.
-    pub(crate) async fn leave(&self, heartbeat: &Heartbeat<'_>) -> Result<(), StoreError> {
-        match self {
-            Self::Memory(_) => Ok(()),
-            Self::Redis(store) => Box::pin(store.leave(heartbeat)).await,
-        }
+    /// Returns whether other processes use it too.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared().is_some()
     }
 
     /// Returns an error if calls are known not to be sent to the store.
@@ -98,54 +83,33 @@ impl AnyStore {
 
     /// Fails every call from now on, and closes the connections.
     pub(crate) fn end(&self) {
-        match self {
-            Self::Memory(_) => {}
-            Self::Redis(store) => store.end(),
+        if let Some(store) = self.shared() {
+            store.end();
         }
     }
 
     /// Returns why calls for a limiter fail immediately, or `None` if they are sent.
     pub(crate) fn why_closed(&self, keys: &StateKeys) -> Option<StoreError> {
-        match self {
-            Self::Memory(_) => None,
-            Self::Redis(store) => store.why_closed(keys),
-        }
+        self.shared()?.why_closed(keys)
     }
 
     /// Returns until when other processes may not have found a limiter's server that this one found again.
     pub(crate) fn recovers_until(&self, keys: &StateKeys) -> Option<Instant> {
-        match self {
-            Self::Memory(_) => None,
-            Self::Redis(store) => store.recovers_until(keys),
-        }
+        self.shared()?.recovers_until(keys)
     }
 
     /// Returns the `Notify` that wakes a task when calls are sent again.
     pub(crate) fn reopened(&self) -> Arc<Notify> {
-        match self {
-            Self::Memory(_) => Arc::default(),
-            Self::Redis(store) => store.reopened(),
-        }
-    }
-
-    /// Returns whether other processes use it too.
-    pub(crate) fn is_shared(&self) -> bool {
-        matches!(self, Self::Redis(_))
+        self.shared().map_or_else(Arc::default, RedisStore::reopened)
     }
 
     /// Returns whether one call can decide about both limiters.
     pub(crate) fn one_call(&self, one: &StateKeys, other: &StateKeys) -> bool {
-        match self {
-            Self::Memory(_) => true,
-            Self::Redis(store) => !store.is_cluster() || one.tag() == other.tag(),
-        }
+        self.shared().is_none_or(|store| !store.is_cluster() || one.tag() == other.tag())
     }
 
     /// Returns the time until a waiting call checks again: other processes may free permits early.
     pub(crate) fn look_again_after(&self, wait: Duration) -> Duration {
-        match self {
-            Self::Memory(_) => Duration::MAX,
-            Self::Redis(_) => (wait / 10).max(Duration::from_secs(1)),
-        }
+        if self.is_shared() { (wait / 10).max(Duration::from_secs(1)) } else { Duration::MAX }
     }
 }
