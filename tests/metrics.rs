@@ -6,7 +6,7 @@ use std::{sync::LazyLock, time::Duration};
 use http::{Request, Response};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit};
-use tests::redis_server::RedisServer;
+use tests::{alone::alone, redis_server::RedisServer};
 use tower::{Layer, ServiceExt};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -119,6 +119,17 @@ async fn events_with_an_alert_are_counted_from_0() {
         let series = format!("ratelimit_events_total{{event=\"{event}\"}} ");
         assert!(RECORDER.render().contains(&series), "{series}");
     }
+}
+
+/// The same for a program that installs no limits: its first rate-limited call sets them up.
+#[test]
+fn events_are_counted_from_0_without_an_install() {
+    alone("events_are_counted_from_0_without_an_install", || {
+        LazyLock::force(&RECORDER);
+        let _ = Limits::current();
+        let text = RECORDER.render();
+        assert!(text.contains("ratelimit_events_total{event=\"store_down\"} 0"), "{text}");
+    });
 }
 
 /// A limit with a `wait` rejected all its calls without an alert.

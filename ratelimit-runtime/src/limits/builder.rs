@@ -268,7 +268,6 @@ impl LimitsBuilder {
     ///
     /// As for [`install`](Self::install), except that limits may already be installed.
     pub async fn build(self) -> Result<Limits, SetupError> {
-        metrics::describe();
         let engine = Arc::<Engine>::default();
         // Before the file is loaded, so that no change in between is missed.
         let watch = self.watch.map(|every| (every, watch::Seen::of(&self.source)));
@@ -339,6 +338,7 @@ impl LimitsBuilder {
     ) -> Limits {
         static ID: AtomicU64 = AtomicU64::new(1);
 
+        metrics::describe();
         let fixed = file::Fixed::of(file.as_ref().map(|file| &file.limits), &self.chosen());
         let Program { key_prefix, deadline, remembered, shown, trusted_proxies, store } = program;
         let events = Events::to(self.on_event, Arc::clone(&engine));
