@@ -304,6 +304,8 @@ fn unmatched(
     warnings: &mut Vec<Event>,
 ) {
     let layers = annotation::layers();
+    let known = by_key.keys().copied().chain(layers.iter().map(String::as_str));
+    let undeclared: Vec<_> = known.filter(|key| file.limits.limiter(key).is_none()).collect();
     for entry in &file.limits.limiters {
         if by_key.contains_key(&*entry.key) {
             continue;
@@ -312,15 +314,13 @@ fn unmatched(
             problems.extend(unusable_by_layer(file, entry));
             continue;
         }
-        let known = by_key.keys().copied().chain(layers.iter().map(String::as_str));
-        let undeclared = known.filter(|key| file.limits.limiter(key).is_none());
         let key = &entry.key;
         let refused = |advice: String| {
             let message = format!("`{key}` matches no limiter in this program; {advice}");
             let problem = Problem::new(ProblemKind::Unmatched, message);
             problem.at(file.place_of(key, None)).of(key)
         };
-        match (file.limits.unmatched, nearest(key, undeclared)) {
+        match (file.limits.unmatched, nearest(key, undeclared.iter().copied())) {
             (Unmatched::Ignore, _) => {}
             (Unmatched::Warn | Unmatched::Error, Some(near)) => problems.push(refused(format!(
                 "did you mean `{near}`? If it is the name of another limiter, write `unmatched: ignore`"
