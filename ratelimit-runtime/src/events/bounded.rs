@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -83,14 +84,9 @@ impl Bounded {
 impl Shared {
     /// Reports an event, or counts it.
     pub(super) fn bounded(self: &Arc<Self>, event: Event) {
-        let occurrences = match self.bounded.reported().get_mut(&Subject::of(&event)) {
-            Some(reported) => {
-                reported.last = event.clone();
-                Arc::clone(&reported.occurrences)
-            }
-            None => Arc::default(),
-        };
-        self.counted(&occurrences, || event);
+        let subject = Subject::of(&event);
+        let known = self.bounded.reported().get(&subject).map(|one| Arc::clone(&one.occurrences));
+        self.counted(&known.unwrap_or_default(), || event);
     }
 
     /// Like `bounded`, for events that are counted here, so that most of them cost no more than that.
@@ -107,36 +103,37 @@ impl Shared {
         }
     }
 
-    /// Reports an event, unless one of its topic was reported just now: then the background task does.
+    /// Reports an event, unless one of its subject was reported just now: then the background task does.
     #[cold]
     fn report(self: &Arc<Self>, mut occurrences: Arc<Occurrences>, event: Event) {
         let mut reported = self.bounded.reported();
-        let now = clock::instant();
-        let is_known = |known: &&mut Reported| Arc::ptr_eq(&known.occurrences, &occurrences);
-        if let Some(known) = reported.values_mut().find(is_known) {
-            if now.duration_since(known.at) < EVERY {
-                known.last = event;
-                occurrences.in_background.store(true, Ordering::Relaxed);
-                drop(reported);
-                return self.count_in_background();
+        let mut subject = Subject::of(&event);
+        let is_of_topic = |other: &&Subject| other.topic == subject.topic;
+        if !reported.contains_key(&subject) && reported.keys().filter(is_of_topic).count() >= MOST {
+            occurrences.take_unreported();
+            subject.limiter = None;
+            let others = reported.get(&subject).map(|others| Arc::clone(&others.occurrences));
+            occurrences = others.unwrap_or_default();
+            occurrences.count.increase();
+        }
+        let (now, counted) = (clock::instant(), Arc::clone(&occurrences));
+        match reported.get_mut(&subject) {
+            None => {
+                let last = event.clone();
+                reported.insert(subject, Reported { occurrences: counted, last, at: now });
             }
-            known.at = now;
-        } else {
-            let mut subject = Subject::of(&event);
-            if reported.keys().filter(|other| other.topic == subject.topic).count() >= MOST {
-                occurrences.take_unreported();
-                subject.limiter = None;
-                if let Some(others) = reported.get_mut(&subject) {
-                    others.last = event.clone();
-                    let occurrences = Arc::clone(&others.occurrences);
+            Some(known) => {
+                // A limiter that was evicted and created again has another counter.
+                let before = mem::replace(&mut known.occurrences, counted);
+                before.in_background.store(false, Ordering::Relaxed);
+                if now.duration_since(known.at) < EVERY {
+                    known.last = event;
+                    occurrences.in_background.store(true, Ordering::Relaxed);
                     drop(reported);
-                    return self.counted(&occurrences, || event);
+                    return self.count_in_background();
                 }
-                occurrences = Arc::default();
-                occurrences.count.increase();
+                known.at = now;
             }
-            let (occurrences, last) = (Arc::clone(&occurrences), event.clone());
-            reported.insert(subject, Reported { occurrences, last, at: now });
         }
         occurrences.reported.fetch_add(1, Ordering::Relaxed);
         drop(reported);
@@ -207,5 +204,26 @@ mod tests {
         let [first, more, later] = &lines[..] else { panic!("{lines:?}") };
         assert!(first.contains("no login") && more.contains("no login (1 more"), "{lines:?}");
         assert!(later.contains("no rights (2 more"), "{lines:?}");
+    }
+
+    /// A limiter that is evicted and created again counts anew, and two callers may be the first at once.
+    #[test]
+    fn a_limiter_with_another_counter_is_not_a_new_one() {
+        let lines = Arc::new(Mutex::new(Vec::new()));
+        let log = Arc::clone(&lines);
+        let callback = move |event: &Event| log.lock().unwrap().push(event.to_string());
+        let events = Events::to(Some(Arc::new(callback)), Arc::<Engine>::default());
+        let (limiter, counts) = (Arc::from("search"), [Arc::default(), Arc::default()]);
+        let reject = |count| events.rejected(count, &Rejection::new(&limiter, Reason::Limited));
+        for count in [&counts[0], &counts[0], &counts[1], &counts[1]] {
+            reject(count);
+        }
+        assert_eq!(lines.lock().unwrap().len(), 1);
+        for _ in 0..2 {
+            counts.iter().for_each(reject);
+            events.0.report_repeated();
+        }
+        // The first counter is silent no longer than the other one.
+        assert!(!counts[0].in_background.load(Ordering::Relaxed));
     }
 }
