@@ -136,22 +136,13 @@ impl Report {
 
     pub(super) fn deadline(&mut self, field: &Field<'_>, shape: Shape) -> Option<Duration> {
         let text = self.span(field, shape)?;
-        let deadline = parse_any(&text).map_err(|error| {
+        let deadline = parse_any(&text).map_err(|error| match error.lacks_unit() {
             // Few of the units are within the bounds.
-            match error.lacks_unit() {
-                true => {
-                    let text = Quoted(&text);
-                    self.refuse(
-                        field,
-                        &format!("missing unit in {text}; write {}", shape.expected()),
-                    );
-                }
-                false => self.refuse(field, &error),
-            }
+            true => format!("missing unit in {}; write {}", Quoted(&text), shape.expected()),
+            false => error.to_string(),
         });
-        let deadline = deadline.ok()?;
-        check_deadline(deadline).map_err(|error| self.refuse(field, &error)).ok()?;
-        Some(deadline)
+        let checked = deadline.and_then(|deadline| check_deadline(deadline).map(|()| deadline));
+        checked.map_err(|error| self.refuse(field, &error)).ok()
     }
 
     pub(super) fn per(&mut self, field: &Field<'_>) -> Option<Per> {

@@ -38,12 +38,13 @@ pub(super) const REMEMBERED: Shape = Shape::Number(1, "", MAX_REMEMBERED as u64)
 /// # Errors
 ///
 /// Returns an error if it is not in 1 to 10^8.
-pub fn check_max_remembered(limiters: usize) -> Result<u32, String> {
-    let limiters_that_fit =
-        u32::try_from(limiters).ok().filter(|n| (1..=MAX_REMEMBERED).contains(n));
-    limiters_that_fit.ok_or_else(|| {
-        format!("`max_remembered` cannot be `{limiters}`; write {}", REMEMBERED.expected())
-    })
+pub fn check_max_remembered(limiters: usize) -> Result<(), String> {
+    match u32::try_from(limiters) {
+        Ok(1..=MAX_REMEMBERED) => Ok(()),
+        _ => {
+            Err(format!("`max_remembered` cannot be `{limiters}`; write {}", REMEMBERED.expected()))
+        }
+    }
 }
 
 /// The text contains the bounds.
