@@ -27,11 +27,7 @@ use ratelimit_spec::Penalty;
 use tokio::time::Instant;
 
 #[cfg(all(feature = "redis", feature = "test-util"))]
-pub use self::redis::{
-    CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
-    script_give_back, script_peek, script_peeked, script_penalize, script_penalized,
-    script_release, script_reservations, script_reserve, script_write,
-};
+pub use self::redis::hooks::*;
 pub(crate) use self::{
     any::AnyStore,
     group::Heard,

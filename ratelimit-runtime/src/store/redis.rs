@@ -11,7 +11,7 @@ mod fault;
 mod gate;
 mod groups;
 #[cfg(feature = "test-util")]
-mod hooks;
+pub(super) mod hooks;
 mod line;
 mod link;
 mod members;
@@ -58,12 +58,6 @@ use crate::{StoreError, clock, engine::Engine, events::Events};
 pub(crate) use self::connect::Certificates;
 #[cfg(feature = "redis-connect")]
 pub(crate) use self::connector::Connector;
-#[cfg(feature = "test-util")]
-pub use self::hooks::{
-    CalendarCall, Decisions, script_charge, script_charged, script_decide, script_decisions,
-    script_give_back, script_peek, script_peeked, script_penalize, script_penalized,
-    script_release, script_reservations, script_reserve, script_write,
-};
 
 /// How long a batch waits for a reply after the deadline, to refund what was granted.
 const LATE_REPLY: Duration = Duration::from_secs(5);
