@@ -155,7 +155,7 @@ impl RedisStore {
 
     /// Returns the address of the store, without the password.
     pub(crate) fn address(&self) -> &Address {
-        self.link.address()
+        &self.link.address
     }
 
     /// Runs a script that replies to a request and takes nothing.

@@ -66,11 +66,6 @@ impl<'a> Attempt<'a> {
         self.link.close(keys, error, redirected.as_ref())
     }
 
-    /// Returns why the server has not executed it yet, for a caller that stops waiting.
-    pub(super) fn excuse(&self) -> Option<StoreError> {
-        self.progress().excuse.take()
-    }
-
     pub(super) async fn call(&self, call: &impl Call) -> Result<Value, StoreError> {
         let (mut by_name, mut pause, mut home) = (true, FIRST_PAUSE, None);
         // Why the call is sent with its hash alone, if it is.

@@ -100,7 +100,7 @@ impl Link {
     async fn ask_for_nodes(self: &Arc<Self>, line: &Arc<Home<Line>>) -> Result<(), StoreError> {
         let known = self.gates.nodes().map_or_else(Vec::new, |nodes| nodes.addresses());
         let mut error = StoreError::unavailable("redis: the cluster has no nodes");
-        for servers in [known, self.address().seeds().collect()] {
+        for servers in [known, self.address.seeds().collect()] {
             let mut asked = JoinSet::new();
             for server in servers {
                 let (link, line) = (Arc::clone(self), Arc::clone(line));

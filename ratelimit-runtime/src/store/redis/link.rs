@@ -35,7 +35,7 @@ use crate::{
 const WATCH_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Link {
-    address: Address,
+    pub(super) address: Address,
     certificates: Certificates,
     pub(super) lines: Homes<Line>,
     /// The servers to which this process has loaded the scripts.
@@ -61,10 +61,6 @@ impl Link {
             gates,
             deadline,
         })
-    }
-
-    pub(super) fn address(&self) -> &Address {
-        &self.address
     }
 
     pub(super) fn engine(&self) -> &Engine {

@@ -27,9 +27,10 @@ impl RedisStore {
             Ok(Ok(members)) => return Ok(members),
             Ok(Err(error)) => error,
             // If the cluster rejects all calls, the node that replied is not down.
-            Err(_) => attempt
-                .excuse()
-                .unwrap_or_else(|| StoreError::timeout("redis: no reply to a heartbeat")),
+            Err(_) => {
+                let excuse = attempt.progress().excuse.take();
+                excuse.unwrap_or_else(|| StoreError::timeout("redis: no reply to a heartbeat"))
+            }
         };
         // A server that refuses further connections may still serve those that calls have; one that hangs does not.
         let unreached = error.kind() == StoreErrorKind::Unavailable && !attempt.was_connected();
