@@ -41,12 +41,15 @@ use self::{
     address::Address,
     attempt::{Attempt, Progress},
     call::{Call, Of, Plain, Tell},
+    groups::runs,
     link::Link,
     penalize::Penalize,
-    reply::read_replies,
-    reserve::{Reserve, read_reservations},
+    reply::read_look,
+    reserve::read_reservations,
     rule::write_rule,
-    script::{ASSERT, EXPIRE, PEEK, READ, RELEASE, SET_RATE, Script, member_text},
+    script::{
+        ASSERT, EXPIRE, PEEK, READ, RELEASE, RESERVE, SET_RATE, Script, member_id, member_text,
+    },
     windows::Windows,
 };
 use super::{
@@ -165,8 +168,8 @@ impl RedisStore {
         request: &Request<'_>,
         cost: u32,
     ) -> Result<Reply, StoreError> {
-        let value = self.ask(script, request, cost).await?;
-        Ok(read_replies(&value, &[cost], false, &request.config)?[0])
+        let value = self.ask(script, request, &cost.to_string(), &member_id()).await?;
+        read_look(&value, cost, &request.config)
     }
 
     /// Runs a script with its arguments, or a plain command, and returns a value of a known type.
@@ -259,7 +262,8 @@ impl Store for RedisStore {
         if costs.is_empty() {
             return Ok(Vec::new());
         }
-        let value = self.run(&Reserve { request, costs, within_ms }).await?;
+        let within = within_ms.to_string();
+        let value = self.ask(&RESERVE, request, &runs(costs), within.as_bytes()).await?;
         read_reservations(&value, request, costs)
     }
 

@@ -39,11 +39,13 @@ pub(super) trait Call {
     }
 }
 
-/// A script that takes a [`Request`] of this cost.
+/// A script that takes a [`Request`].
 pub(super) struct Ask<'a> {
     pub(super) script: &'a Script,
     pub(super) request: &'a Request<'a>,
-    pub(super) cost: u32,
+    /// The first argument, and the seventh.
+    pub(super) what: &'a str,
+    pub(super) last: &'a [u8],
     pub(super) windows: Windows,
 }
 
@@ -51,7 +53,8 @@ impl Ask<'_> {
     /// Builds the command, with the time in microseconds at which the process received its configuration.
     pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
         self.script.on_requests(std::iter::once(self.request), by_name, |command| {
-            add_request(command, self.request, &self.cost.to_string(), since_us);
+            add_request(command, self.request, self.what, since_us);
+            command.arg(self.last);
         })
     }
 }
@@ -154,10 +157,11 @@ impl RedisStore {
         &self,
         script: &Lazy<Script>,
         request: &Request<'_>,
-        cost: u32,
+        what: &str,
+        last: &[u8],
     ) -> Result<Value, StoreError> {
         let windows = Windows::of([request]);
-        let ask = |windows| Ask { script, request, cost, windows };
+        let ask = |windows| Ask { script, request, what, last, windows };
         self.run_with_windows(windows, Some(&request.config), ask).await
     }
 

@@ -8,7 +8,7 @@ use super::{
     fault::{failed, refuses_keys},
     line::Live,
     reply::{LimiterReply, read_replies, time_in, unknown_reply},
-    script::{DECIDE, add_request},
+    script::{DECIDE, add_request, member_id},
     windows::{MOST_ATTEMPTS, Missing, Windows, missing, unsteady},
 };
 use crate::{
@@ -38,6 +38,7 @@ impl AskGroups<'_> {
                 for (n, (request, costs)) in group.requests.iter().zip(group.costs).enumerate() {
                     let costs = write_costs(costs, group.costs, n > 0);
                     add_request(command, request, &costs, since_us(request));
+                    command.arg(&member_id()[..]);
                 }
             }
         })
@@ -162,7 +163,7 @@ fn read_group(values: &[Value], group: &Group<'_>) -> Result<Answer, StoreError>
         return Err(error);
     }
     if let [value] = values {
-        let replies = read_replies(value, group.costs[0], true, &group.requests[0].config)?;
+        let replies = read_replies(value, group.costs[0], &group.requests[0].config)?;
         return Ok(Answer::Replies(vec![replies]));
     }
     let limiters = values.iter().zip(group.requests).zip(group.costs);

@@ -5,12 +5,12 @@ use redis::{Cmd, Value};
 
 use super::{
     call::{Ask, Tell},
-    groups::{Answer, AskGroups, read_groups},
+    groups::{Answer, AskGroups, read_groups, runs},
     penalize::{Penalize, read_refused},
-    reply::read_replies,
-    reserve::{Reserve, read_reservations},
-    script::{GIVE_BACK, PEEK, RELEASE, SET_RATE},
-    settle::{ChargeCall, give_back_words, read_charged},
+    reply::read_look,
+    reserve::read_reservations,
+    script::{CHARGE, GIVE_BACK, PEEK, RELEASE, RESERVE, SET_RATE, Script, member_id},
+    settle::{charge_words, give_back_words, read_charged},
     windows::{Windows, missing},
     write_words,
 };
@@ -58,10 +58,14 @@ pub fn script_decisions(
     Ok(decisions.collect())
 }
 
+fn ask<'a>(script: &'a Script, request: &'a Request<'a>, what: &'a str, last: &'a [u8]) -> Ask<'a> {
+    Ask { script, request, what, last, windows: Windows::default() }
+}
+
 /// Builds a call that peeks at a limiter, as [`script_decide`].
 #[must_use]
 pub fn script_peek(request: &Request<'_>, cost: u32, since_us: u64, by_name: bool) -> Cmd {
-    Ask { script: &PEEK, request, cost, windows: Windows::default() }.since(since_us, by_name)
+    ask(&PEEK, request, &cost.to_string(), &member_id()).since(since_us, by_name)
 }
 
 /// Reads the reply to such a call by a process with this configuration.
@@ -70,7 +74,7 @@ pub fn script_peek(request: &Request<'_>, cost: u32, since_us: u64, by_name: boo
 ///
 /// As for the call itself.
 pub fn script_peeked(value: &Value, own: &Config, cost: u32) -> Result<Reply, StoreError> {
-    Ok(read_replies(value, &[cost], false, own)?[0])
+    read_look(value, cost, own)
 }
 
 /// Builds a call that releases permits, for tests that append their own time.
@@ -95,7 +99,8 @@ pub fn script_write(
 /// Builds a call that reserves permits, as [`script_decide`].
 #[must_use]
 pub fn script_reserve(request: &Request<'_>, costs: &[u32], within_ms: u64, since_us: u64) -> Cmd {
-    Reserve { request, costs, within_ms }.since(since_us, false)
+    let within = within_ms.to_string();
+    ask(&RESERVE, request, &runs(costs), within.as_bytes()).since(since_us, false)
 }
 
 /// Reads the reply to such a call.
@@ -114,8 +119,8 @@ pub fn script_reservations(
 /// Builds a call that charges, as [`script_decide`].
 #[must_use]
 pub fn script_charge(request: &Request<'_>, charge: Charge, since_us: u64, by_name: bool) -> Cmd {
-    let windows = Windows::default();
-    ChargeCall { request, charge, windows }.since(since_us, by_name)
+    let (words, id) = charge_words(&charge);
+    ask(&CHARGE, request, &words, &id).since(since_us, by_name)
 }
 
 /// Reads the reply to such a call.

@@ -13,18 +13,21 @@ use crate::{
 /// The length of a reply before the waits; see `lua/limiter.lua`.
 const HEAD: usize = 11;
 
-/// Reads the replies to requests for these costs by a process with its `own` configuration. Unless the
-/// requests `take`, none leaves less to the next.
+/// Reads the reply to a request that takes nothing, by a process with its `own` configuration.
+pub(super) fn read_look(value: &Value, cost: u32, own: &Config) -> Result<Reply, StoreError> {
+    Ok(LimiterReply::read(value, &[cost], own)?.answer(cost))
+}
+
+/// Reads the replies to requests that take these costs.
 pub(super) fn read_replies(
     value: &Value,
     costs: &[u32],
-    take: bool,
     own: &Config,
 ) -> Result<Vec<Reply>, StoreError> {
     let mut limiter = LimiterReply::read(value, costs, own)?;
     let replies = costs.iter().map(|cost| {
         let mut reply = limiter.answer(*cost);
-        if take && reply.outcome == Outcome::Granted {
+        if reply.outcome == Outcome::Granted {
             reply.remaining = limiter.take(*cost);
         }
         reply
@@ -291,7 +294,7 @@ mod tests {
     #[test]
     fn each_request_gets_what_those_before_it_left() {
         let value = ints(&[1, 5, 700, 99, 6, 1000, 0, 2, 40, 60, 0, 300, 200, 0, 700]);
-        let replies = read_replies(&value, &[3, 2, 7, 4, 2, 3], true, &own(6)).unwrap();
+        let replies = read_replies(&value, &[3, 2, 7, 4, 2, 3], &own(6)).unwrap();
         let told: Vec<_> =
             replies.iter().map(|r| (r.outcome, r.remaining, r.retry_after_ms)).collect();
         assert_eq!(
@@ -314,9 +317,8 @@ mod tests {
 
     #[test]
     fn a_look_leaves_what_is_free() {
-        let replies =
-            read_replies(&ints(&[1, 5, 0, 99, 6, 1000, 0, 0, 0, 60, 0, 0]), &[3], false, &own(6));
-        let reply = replies.unwrap()[0];
+        let value = ints(&[1, 5, 0, 99, 6, 1000, 0, 0, 0, 60, 0, 0]);
+        let reply = read_look(&value, 3, &own(6)).unwrap();
         assert_eq!((reply.outcome, reply.remaining), (Outcome::Granted, 5));
     }
 
@@ -324,7 +326,7 @@ mod tests {
     fn a_leaky_bucket_grants_one_request_at_a_time() {
         let own = own(5).rule(Rule::LeakyBucket);
         let value = ints(&[1, 5, 0, 99, 5, 1000, 0, 0, 0, 60, 0, 400, 400]);
-        let replies = read_replies(&value, &[2, 1, 2], true, &own).unwrap();
+        let replies = read_replies(&value, &[2, 1, 2], &own).unwrap();
         let told: Vec<_> = replies.iter().map(|r| (r.outcome, r.remaining)).collect();
         assert_eq!(told, [(Outcome::Granted, 0), (Outcome::Refused, 0), (Outcome::Refused, 0)]);
     }
@@ -336,15 +338,15 @@ mod tests {
         };
         items[6] = Value::BulkString(b"0/token_bucket/9".to_vec());
         let value = Value::Array(items);
-        let reply = read_replies(&value, &[9], true, &own(5)).unwrap()[0];
+        let reply = read_replies(&value, &[9], &own(5)).unwrap()[0];
         assert_eq!((reply.outcome, reply.config.quota().burst()), (Outcome::Granted, Some(9)));
-        let reply = read_replies(&value, &[10], true, &own(5)).unwrap()[0];
+        let reply = read_replies(&value, &[10], &own(5)).unwrap()[0];
         assert_eq!((reply.outcome, reply.remaining), (Outcome::ExceedsCapacity, 9));
     }
 
     #[test]
     fn a_reply_of_unknown_shape_is_never_a_grant() {
-        let read = |value| read_replies(&value, &[1, 1], true, &own(5));
+        let read = |value| read_replies(&value, &[1, 1], &own(5));
         let packed = |numbers: &[u64]| {
             Value::BulkString(numbers.iter().flat_map(|n| n.to_le_bytes()).collect())
         };

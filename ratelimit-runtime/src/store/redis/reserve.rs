@@ -1,55 +1,17 @@
-//! Reservations: the arguments and the reply of their script.
+//! Reservations: the reply of their script.
 
 use std::iter;
 
-use redis::{Cmd, Value};
+use redis::Value;
 
-use super::{
-    call::Call,
-    groups::runs,
-    line::Live,
-    reply::{integer, is_counted, read_limiter, unknown_reply},
-    script::{RESERVE, add_statement},
-};
+use super::reply::{integer, is_counted, read_limiter, unknown_reply};
 use crate::{
     StoreError,
-    store::{Outcome, Reply, Request, Reservation, StateKeys, Ticket},
+    store::{Outcome, Reply, Request, Reservation, Ticket},
 };
 
 /// The number of values for each reservation; see `lua/reserve.lua`.
 const EACH: usize = 6;
-
-/// A call of the script that takes permits now or in advance.
-pub(super) struct Reserve<'a> {
-    pub(super) request: &'a Request<'a>,
-    pub(super) costs: &'a [u32],
-    pub(super) within_ms: u64,
-}
-
-impl Reserve<'_> {
-    /// Builds the command, with the time in microseconds at which the process received its configuration.
-    pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
-        let Self { request, costs, within_ms } = self;
-        RESERVE.on_requests(std::iter::once(*request), by_name, |command| {
-            add_statement(command, request, &runs(costs), since_us);
-            command.arg(within_ms);
-        })
-    }
-}
-
-impl Call for Reserve<'_> {
-    fn keys(&self) -> &StateKeys {
-        self.request.keys
-    }
-
-    fn command(&self, live: &Live, by_name: bool) -> Cmd {
-        self.since(live.server_time(self.request.since), by_name)
-    }
-
-    fn may_need_hash_alone(&self) -> bool {
-        self.request.may_have_hash_alone()
-    }
-}
 
 /// Reads the script's reply; an unknown shape is an error, never a grant.
 pub(super) fn read_reservations(

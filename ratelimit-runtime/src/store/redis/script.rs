@@ -208,16 +208,10 @@ impl Script {
     }
 }
 
-/// Adds the seven arguments of a request that most scripts take.
-pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
-    add_statement(command, request, runs, since_us);
-    command.arg(&member_id()[..]);
-}
-
-/// Adds the first six of them, which are the same for every script.
-pub(super) fn add_statement(command: &mut Cmd, request: &Request<'_>, runs: &str, since_us: u64) {
+/// Adds the first six of the seven arguments of a request: `what` it is for, and five that are the same for every script.
+pub(super) fn add_request(command: &mut Cmd, request: &Request<'_>, what: &str, since_us: u64) {
     let Request { config, assertion, .. } = request;
-    command.arg(runs).arg(config.rate).arg(config.per_ms).arg(write_rule(config));
+    command.arg(what).arg(config.rate).arg(config.per_ms).arg(write_rule(config));
     command.arg(&origin(request, since_us)[..]);
     if let (Some(gone), Assertion::Steady) = (request.abandons, assertion) {
         command.arg(format!("abandon {gone}"));

@@ -1,19 +1,17 @@
 //! Refunds of grants, and charges: the arguments and replies of their scripts.
 
-use redis::{Cmd, Value};
+use redis::Value;
 
 use super::{
     RedisStore,
-    call::{Call, Tell},
-    line::Live,
+    call::Tell,
     read,
     reply::{foreign, integer, read_limiter, unknown_reply},
     rule::write_rule,
-    script::{CHARGE, GIVE_BACK, add_statement, member_id, member_text},
-    windows::Windows,
+    script::{CHARGE, GIVE_BACK, member_id, member_text},
 };
 use crate::{
-    StoreError, clock,
+    StoreError,
     store::{Charge, Charged, Config, Grant, Outcome, Reply, Request, StateKeys, Store},
 };
 
@@ -38,10 +36,8 @@ impl RedisStore {
         request: &Request<'_>,
         charge: Charge,
     ) -> Result<(Reply, Charged), StoreError> {
-        let charge = |windows| ChargeCall { request, charge, windows };
-        let windows = Windows::of(std::slice::from_ref(request));
-        let value = self.run_with_windows(windows, Some(&request.config), charge).await?;
-        read_charged(&value, request)
+        let (words, id) = charge_words(&charge);
+        read_charged(&self.ask(&CHARGE, request, &words, &id).await?, request)
     }
 }
 
@@ -56,42 +52,13 @@ pub(super) fn give_back_words(grant: &Grant) -> Vec<String> {
     words
 }
 
-/// A call of the script that charges.
-pub(super) struct ChargeCall<'a> {
-    pub(super) request: &'a Request<'a>,
-    pub(super) charge: Charge,
-    pub(super) windows: Windows,
-}
-
-impl ChargeCall<'_> {
-    /// Builds the command, with the time in microseconds at which the process received its configuration.
-    pub(super) fn since(&self, since_us: u64, by_name: bool) -> Cmd {
-        let Charge { permits, max_debt, id } = self.charge;
-        let mut command = CHARGE.on(self.request.keys, by_name);
-        // Larger numbers are not exact in a script.
-        let max_debt = max_debt.map(|most| most.min(1 << 52).to_string()).unwrap_or_default();
-        let once = if id.is_some() { "/once" } else { "" };
-        let words = format!("{permits}/{max_debt}{once}");
-        add_statement(&mut command, self.request, &words, since_us);
-        command.arg(&id.map_or_else(member_id, u64::to_be_bytes)[..]);
-        command
-    }
-}
-
-impl Call for ChargeCall<'_> {
-    fn keys(&self) -> &StateKeys {
-        self.request.keys
-    }
-
-    fn command(&self, live: &Live, by_name: bool) -> Cmd {
-        let mut command = self.since(live.server_time(self.request.since), by_name);
-        self.windows.append(&mut command, 1, || live.server_time(clock::instant()) / 1000);
-        command
-    }
-
-    fn may_need_hash_alone(&self) -> bool {
-        self.request.may_have_hash_alone()
-    }
+/// Returns the first and the seventh argument of the script that charges.
+pub(super) fn charge_words(charge: &Charge) -> (String, [u8; 8]) {
+    let Charge { permits, max_debt, id } = charge;
+    // Larger numbers are not exact in a script.
+    let max_debt = max_debt.map(|most| most.min(1 << 52).to_string()).unwrap_or_default();
+    let once = if id.is_some() { "/once" } else { "" };
+    (format!("{permits}/{max_debt}{once}"), id.map_or_else(member_id, u64::to_be_bytes))
 }
 
 /// Reads the script's reply.
