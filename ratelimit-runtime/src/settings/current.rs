@@ -51,7 +51,7 @@ impl Current {
 
     /// Returns these settings for a process of this number, which shares its store with others.
     pub(crate) fn in_process(self, process: u32) -> Self {
-        let member = MemberId::new(fingerprint(self.limits()), process);
+        let member = MemberId::new(fingerprint(self.file.as_ref()), process);
         Self { member: Some(member), ..self }
     }
 
@@ -63,7 +63,7 @@ impl Current {
     /// Returns the next reading of the limits file.
     pub(crate) fn read_again(&self, file: Option<LimitsFile>, shadow: Option<bool>) -> Self {
         let next = Self::new(self.number + 1, file, shadow);
-        let ages = self.ages.read_again(self.limits(), next.limits(), next.since);
+        let ages = self.ages.read_again(self.file.as_ref(), next.file.as_ref(), next.since);
         let next = Self { ages, ..next };
         match self.member {
             Some(member) => next.in_process(member.process()),
@@ -86,31 +86,27 @@ impl Current {
         self.ages.of(family.label.key(), &key_of(name), prefixed)
     }
 
-    fn limits(&self) -> Option<&LimitsFile> {
-        self.file.as_ref()
-    }
-
     pub(crate) fn revision(&self) -> u64 {
-        self.limits().and_then(|limits| limits.revision).unwrap_or(0)
+        self.file.as_ref().and_then(|limits| limits.revision).unwrap_or(0)
     }
 
     /// Returns the `wait` for all limiters.
     pub(crate) fn default_wait(&self) -> Option<Wait> {
-        self.limits().and_then(|limits| limits.default.wait)
+        self.file.as_ref().and_then(|limits| limits.default.wait)
     }
 
     #[cfg(feature = "_web")]
     pub(crate) fn trusted_proxies(&self) -> &[Network] {
-        self.limits().map_or(&[], |limits| &limits.trusted_proxies)
+        self.file.as_ref().map_or(&[], |limits| &limits.trusted_proxies)
     }
 
     pub(crate) fn instances(&self) -> Option<u32> {
-        self.limits().and_then(|limits| limits.instances)
+        self.file.as_ref().and_then(|limits| limits.instances)
     }
 
     /// Returns whether `max_keys` is set for names that are built at run time.
     pub(crate) fn bounds_names(&self) -> bool {
-        self.limits().is_some_and(|limits| {
+        self.file.as_ref().is_some_and(|limits| {
             let mut prefixes = limits.prefixes.iter();
             !limits.prefixes.is_empty() && limits.default.max_keys.is_some()
                 || prefixes.any(|entry| entry.settings.max_keys.is_some())
@@ -213,13 +209,13 @@ impl Current {
         layers.extend(given.map(|settings| (Source::Annotation, settings)));
         layers.extend(family.declared.as_ref().map(|settings| (Source::Compiled, settings)));
         layers.push((Source::Global, &self.global));
-        layers.extend(self.limits().map(|limits| (Source::Default, &limits.default)));
+        layers.extend(self.file.as_ref().map(|limits| (Source::Default, &limits.default)));
         layers
     }
 
     /// Returns the overrides of the limits file for some names of a limiter.
     pub(crate) fn overrides(&self, label: &Label) -> Vec<Entry> {
-        let limiter = label.key().and_then(|key| self.limits()?.limiter(key));
+        let limiter = label.key().and_then(|key| self.file.as_ref()?.limiter(key));
         let overrides = limiter.into_iter().flat_map(|limiter| &limiter.overrides);
         let entry = |own: &Override| {
             let names = match &own.matches {
@@ -233,7 +229,7 @@ impl Current {
 
     /// Returns the settings of the limits file for names that are built at run time.
     pub(crate) fn prefixes(&self) -> Vec<Entry> {
-        let prefixes = self.limits().into_iter().flat_map(|limits| &limits.prefixes);
+        let prefixes = self.file.as_ref().into_iter().flat_map(|limits| &limits.prefixes);
         let entry = |own: &PrefixEntry| {
             report_entry(&Label::prefix(&own.prefix), Source::Prefix, &own.settings)
         };
@@ -246,7 +242,7 @@ impl Current {
         if keys.clone().any(|key| self.ages.has(&key)) {
             return false;
         }
-        let Some(limits) = self.limits() else { return true };
+        let Some(limits) = self.file.as_ref() else { return true };
         let named = keys.find_map(|key| limits.limiter(&key));
         let entry = self.entry_of_label(family).or(named);
         let mut overrides = entry.into_iter().flat_map(|entry| &entry.overrides);
@@ -257,7 +253,7 @@ impl Current {
 
     /// Returns the prefix of the limits file that applies to a name built at run time.
     fn prefix_of(&self, name: &str) -> Option<&PrefixEntry> {
-        self.limits()?.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))
+        self.file.as_ref()?.prefixes.iter().find(|entry| name.starts_with(&entry.prefix))
     }
 
     fn entry(&self, family: &Family, name: Option<&str>) -> Option<&LimiterEntry> {
@@ -265,12 +261,12 @@ impl Current {
     }
 
     fn entry_of_label(&self, family: &Family) -> Option<&LimiterEntry> {
-        self.limits()?.limiter(family.label.key()?)
+        self.file.as_ref()?.limiter(family.label.key()?)
     }
 
     /// Returns the entry of a name that is built at run time.
     fn named(&self, name: &str) -> Option<&LimiterEntry> {
-        let limits = self.limits()?;
+        let limits = self.file.as_ref()?;
         keys_of(name).find_map(|key| limits.limiter(&key))
     }
 }
