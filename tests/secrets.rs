@@ -1,4 +1,4 @@
-//! Passwords appear in no message, whatever form the address has and whatever goes wrong.
+//! Passwords, and the values of keys, appear in no message, whatever form the address has and whatever goes wrong.
 
 use std::{
     error::Error,
@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_runtime::{Limits, LimitsBuilder, Quota};
-use tests::redis_sentinel::RedisSentinel;
+use ratelimit_runtime::{Event, Limits, LimitsBuilder, Quota};
+use tests::{redis_cluster::RedisCluster, redis_sentinel::RedisSentinel};
 
 const SECRET: &str = "s3cr3t-canary";
 
@@ -168,4 +168,28 @@ async fn sentinels_have_a_login_of_their_own() {
         // That of the servers, which an operator would correct first, is right.
         assert!(refused.contains("sentinel_password"), "{refused}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slot_without_a_node_is_reported_without_the_key() {
+    let cluster = RedisCluster::builder().config("cluster-require-full-coverage", "no").start();
+    let slot = cluster.slot_of("user:ann").to_string();
+    for node in cluster.nodes() {
+        node.cli::<()>(&["CLUSTER", "DELSLOTS", &slot]);
+    }
+    let down = Arc::<Mutex<Vec<_>>>::default();
+    let seen = Arc::clone(&down);
+    let builder = Limits::builder().redis(cluster.url()).deadline(Duration::from_millis(500));
+    let builder = builder.on_event(move |event| {
+        if let Event::StoreDown { .. } = event {
+            seen.lock().unwrap().push(event.to_string());
+        }
+    });
+    let limits = builder.build().await.unwrap();
+    let limiter = limits.limiter("user:ann", Quota::per_second(10));
+    assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
+    let down = down.lock().unwrap();
+    let expected = format!("no node serves slot {slot}");
+    assert!(down.iter().any(|event| event.contains(&expected)), "{down:?}");
+    assert!(down.iter().all(|event| !event.contains("ann")), "{down:?}");
 }

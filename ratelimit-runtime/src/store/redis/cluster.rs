@@ -12,6 +12,7 @@ use super::{
     address::Address,
     connect::CONNECT_TIMEOUT,
     fault::store_error,
+    gate::slot,
     line::{Line, Live},
     link::Link,
     nodes::{Nodes, host_of},
@@ -58,10 +59,7 @@ impl Link {
         self.look_for_nodes(line).await?;
         let node = self.gates.node_of(keys).map(|node| Arc::clone(&node.address));
         node.ok_or_else(|| {
-            StoreError::unavailable(format!(
-                "redis: no node serves the slot of `{}`",
-                keys.config()
-            ))
+            StoreError::unavailable(format!("redis: no node serves slot {}", slot(keys)))
         })
     }
 

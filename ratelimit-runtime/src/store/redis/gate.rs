@@ -298,7 +298,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Returns the cluster slot of a limiter's keys, by the Redis Cluster specification.
-fn slot(keys: &StateKeys) -> u16 {
+pub(super) fn slot(keys: &StateKeys) -> u16 {
     // CRC-16/XMODEM.
     let crc = keys.tag().bytes().fold(0_u16, |crc, byte| {
         (0..8).fold(crc ^ (u16::from(byte) << 8), |crc, _| {
