@@ -93,6 +93,20 @@ async fn a_typo_is_an_error_that_names_the_limiter() {
 }
 
 #[tokio::test]
+async fn an_entry_beside_its_template_is_pointed_to_the_overrides() {
+    let (_, events) =
+        accepted("limiters:\n  \"orders:42\": { rate: 0 }\n  other: { rate: 1, per: 1s }\n").await;
+    assert_eq!(
+        events,
+        [
+            "`orders:42` in the limits file matches no limiter in this program; for calls of `orders:{user_id}` with \
+             this name, write it in the `overrides` there",
+            "`other` in the limits file matches no limiter in this program",
+        ]
+    );
+}
+
+#[tokio::test]
 async fn the_file_goes_before_the_annotation_field_by_field() {
     let yaml = "default: { rate: 1, per: 1h }\nlimiters:\n  search: { rate: 3, wait: none }\n  \
                 \"orders:{user_id}\":\n    overrides:\n      - { key: \"orders:7\", rate: 0 }\n      \

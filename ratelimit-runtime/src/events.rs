@@ -42,6 +42,9 @@ pub enum Event {
     Unmatched {
         /// The entry's key.
         key: String,
+        /// A limiter with placeholders that has this name, among others. Settings for one of its names belong to its
+        /// `overrides`.
+        template: Option<String>,
     },
     /// Settings of the limits file have no effect, because they do not fit the quota that code gives the limiter.
     #[non_exhaustive]

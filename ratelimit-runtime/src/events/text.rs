@@ -19,8 +19,15 @@ impl fmt::Display for Event {
                     "rate limits were used before `install`, and the default setup failed: {error}"
                 )
             }
-            Self::Unmatched { key } => {
-                write!(f, "`{key}` in the limits file matches no limiter in this program")
+            Self::Unmatched { key, template } => {
+                write!(f, "`{key}` in the limits file matches no limiter in this program")?;
+                match template {
+                    Some(template) => write!(
+                        f,
+                        "; for calls of `{template}` with this name, write it in the `overrides` there"
+                    ),
+                    None => Ok(()),
+                }
             }
             Self::NoEffect { limiter, conflict } => write!(
                 f,

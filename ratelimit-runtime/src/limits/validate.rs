@@ -6,7 +6,8 @@ mod overlap;
 use std::{collections::BTreeMap, fmt::Display, iter};
 
 use ratelimit_spec::{
-    LimiterEntry, Merged, OnStoreError, RefundOn, Settings, Step, Unmatched, Wait, nearest,
+    LimiterEntry, Merged, OnStoreError, RefundOn, Settings, Step, Template, Unmatched, Wait,
+    nearest,
 };
 
 use super::file::{LoadedFile, Source as FileSource};
@@ -304,8 +305,8 @@ fn unmatched(
     warnings: &mut Vec<Event>,
 ) {
     let layers = annotation::layers();
-    let known = by_key.keys().copied().chain(layers.iter().map(String::as_str));
-    let undeclared: Vec<_> = known.filter(|key| file.limits.limiter(key).is_none()).collect();
+    let known = || by_key.keys().copied().chain(layers.iter().map(String::as_str));
+    let undeclared: Vec<_> = known().filter(|key| file.limits.limiter(key).is_none()).collect();
     for entry in &file.limits.limiters {
         if by_key.contains_key(&*entry.key) {
             continue;
@@ -328,7 +329,13 @@ fn unmatched(
             (Unmatched::Error, None) => {
                 problems.push(refused("remove it, or write `unmatched: warn`".to_owned()));
             }
-            (Unmatched::Warn, None) => warnings.push(Event::Unmatched { key: key.clone() }),
+            (Unmatched::Warn, None) => {
+                let has_name = |template: &&str| {
+                    Template::parse(template).is_ok_and(|template| template.can_render(key))
+                };
+                let template = known().find(has_name).map(str::to_owned);
+                warnings.push(Event::Unmatched { key: key.clone(), template });
+            }
         }
     }
 }
