@@ -23,11 +23,15 @@ use benches::{
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, criterion_group, criterion_main, measurement::WallTime,
 };
-use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, Quota as Cells, RateLimiter};
+use governor::{
+    DefaultDirectRateLimiter, DefaultKeyedRateLimiter, NotUntil, Quota as Cells, RateLimiter,
+    clock::QuantaInstant,
+};
 use ratelimit_runtime::{Limiter, Limits};
 use ratelimit_spec::KeyWriter;
 use tests::redis_server::RedisServer;
 
+type Governed = Result<u64, NotUntil<QuantaInstant>>;
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
 /// governor counts at most one permit per nanosecond.
@@ -143,9 +147,7 @@ fn annotated(criterion: &mut Criterion) {
     });
     let governor: DefaultDirectRateLimiter = RateLimiter::direct(Cells::per_second(FASTEST));
     calls(&mut one, "governor", &governor, async |governor, number| {
-        if governor.check().is_ok() {
-            black_box(body(number));
-        }
+        let _ = black_box(governed(governor, number).await);
     });
     one.finish();
 
@@ -167,13 +169,31 @@ fn governor_keyed(group: &mut Group<'_>, cells: Cells) {
     let numbers: DefaultKeyedRateLimiter<u64> = RateLimiter::keyed(cells);
     (0..USERS).for_each(|user| drop(numbers.check_key(&user)));
     calls(group, "governor", &numbers, async |governor, user| {
-        let _ = black_box(governor.check_key(&user));
+        let _ = black_box(governed_number(governor, user).await);
     });
     let texts: DefaultKeyedRateLimiter<String> = RateLimiter::keyed(cells);
     (0..USERS).for_each(|user| drop(texts.check_key(&format!("user:{user}"))));
     calls(group, "governor_text", &texts, async |governor, user| {
-        let _ = black_box(governor.check_key(&format!("user:{user}")));
+        let _ = black_box(governed_text(governor, user).await);
     });
+}
+
+/// The limited function with governor, as it is written by hand.
+async fn governed(governor: &DefaultDirectRateLimiter, number: u64) -> Governed {
+    governor.check()?;
+    Ok(body(number))
+}
+
+/// The same with a number as its key.
+async fn governed_number(governor: &DefaultKeyedRateLimiter<u64>, user: u64) -> Governed {
+    governor.check_key(&user)?;
+    Ok(body(user))
+}
+
+/// The same with the text as its key that the attribute renders.
+async fn governed_text(governor: &DefaultKeyedRateLimiter<String>, user: u64) -> Governed {
+    governor.check_key(&format!("user:{user}"))?;
+    Ok(body(user))
 }
 
 /// The limiter of a user and the call, as written without the attribute.
