@@ -67,8 +67,7 @@ impl Clock {
         let anchor = if pauses { instant_of_runtime() } else { instant() };
         let behind = (!pauses || !tokio_can_pause()).then(|| {
             counter::start();
-            let epoch = u64::try_from(epoch.as_nanos()).unwrap_or_default();
-            epoch.saturating_sub(counter::nanos_at(anchor)) / 1_000_000
+            whole_ms(epoch.saturating_sub(counter::since_base(anchor)))
         });
         Self(Kind::System(System { anchor, epoch, pauses, behind, engine }))
     }

@@ -9,16 +9,17 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 use once_cell::sync::{Lazy, OnceCell};
 use tokio::time::Instant;
 
-use super::instant;
+use super::{instant, whole_ms};
 
 /// The time for which the counter is trusted after a comparison.
 const TRUSTED_MS: u64 = 100;
-const NANOS_PER_MS: u64 = 1_000_000;
+const NANOS_PER_MS: u128 = 1_000_000;
 
 /// The origin of all times.
 static BASE: Lazy<Instant> = Lazy::new(instant);
@@ -59,13 +60,12 @@ pub(super) fn millis() -> u64 {
 
 #[cold]
 fn read_millis() -> u64 {
-    nanos_at(instant()) / NANOS_PER_MS
+    whole_ms(since_base(instant()))
 }
 
-/// Returns the nanoseconds at an instant, or at the base if the instant is earlier.
-pub(super) fn nanos_at(instant: Instant) -> u64 {
-    let passed = instant.saturating_duration_since(*BASE).as_nanos();
-    u64::try_from(passed).unwrap_or(u64::MAX)
+/// Returns the time from the base to an instant, which is zero if the instant is earlier.
+pub(super) fn since_base(instant: Instant) -> Duration {
+    instant.saturating_duration_since(*BASE)
 }
 
 impl Counter {
@@ -73,7 +73,7 @@ impl Counter {
         let quanta = quanta::Clock::new();
         // 2^40 counts are some minutes.
         let nanos = u128::from(quanta.delta_as_nanos(0, 1 << 40));
-        let scale = up_to_max((nanos << 24) / u128::from(NANOS_PER_MS)).max(1);
+        let scale = up_to_max((nanos << 24) / NANOS_PER_MS).max(1);
         let trusted = up_to_max((u128::from(TRUSTED_MS) << 64) / u128::from(scale));
         let (checked, zero) = (AtomicU64::new(0), AtomicU64::new(0));
         let counter = Self { quanta, scale, trusted, checked, zero };
@@ -94,13 +94,13 @@ impl Counter {
 
     #[cold]
     fn check(&self, count: u64) -> u64 {
-        let nanos = nanos_at(instant());
+        let since_base = since_base(instant());
         // Rounded up, so that a reading after this one is not before it.
-        let per_count = u128::from(self.scale) * u128::from(NANOS_PER_MS);
-        let counts = (u128::from(nanos) << 64).div_ceil(per_count);
+        let per_count = u128::from(self.scale) * NANOS_PER_MS;
+        let counts = (since_base.as_nanos() << 64).div_ceil(per_count);
         self.zero.store(count.wrapping_sub(up_to_max(counts)), Ordering::Relaxed);
         self.checked.store(count, Ordering::Release);
-        nanos / NANOS_PER_MS
+        whole_ms(since_base)
     }
 }
 
@@ -110,8 +110,6 @@ fn up_to_max(number: u128) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
