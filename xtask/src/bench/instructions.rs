@@ -17,6 +17,8 @@ const VERSION: &str = "0.20.0";
 const BASELINE: &str = "benches/instructions.txt";
 /// The tolerated rise of counts, in percent: a different memory layout is no regression.
 const TOLERANCE: u64 = 5;
+/// How often all are counted at most; the least count is compared.
+const ATTEMPTS: u32 = 4;
 /// Calls of each benchmark.
 const CALLS: u64 = 100;
 
@@ -64,11 +66,15 @@ pub(super) fn count(arguments: &[String]) -> Outcome {
         let lines = baseline.lines().filter_map(|line| line.split_once(' '));
         lines.filter(|(other, _)| *other == name).find_map(|(_, count)| count.parse().ok())
     };
-    // What is renewed as time passes is a part of the calls if a busy machine made them slow.
+    // What is renewed as time passes is a part of the calls if a busy machine made them slow: with each millisecond that
+    // begins meanwhile, two of them take a lock.
     let risen = |(name, now): &(String, u64)| before(name).is_some_and(|before| rose(before, *now));
-    if !bless && counts.iter().any(risen) {
-        for (first, (_, second)) in counts.iter_mut().zip(counted(&runner)?) {
-            first.1 = first.1.min(second);
+    for _ in 1..ATTEMPTS {
+        if bless || !counts.iter().any(risen) {
+            break;
+        }
+        for (least, (_, again)) in counts.iter_mut().zip(counted(&runner)?) {
+            least.1 = least.1.min(again);
         }
     }
     let figures = |name: &str, now: u64| {
