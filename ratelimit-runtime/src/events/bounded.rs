@@ -70,6 +70,8 @@ impl Subject {
 
 struct Reported {
     occurrences: Arc<Occurrences>,
+    /// What counters before this one counted since the last report.
+    earlier: u64,
     /// The event that the next count names, one of those that it counts.
     last: Event,
     at: Instant,
@@ -120,12 +122,16 @@ impl Shared {
         match reported.get_mut(&subject) {
             None => {
                 let last = event.clone();
-                reported.insert(subject, Reported { occurrences: counted, last, at: now });
+                let new = Reported { occurrences: counted, earlier: 0, last, at: now };
+                reported.insert(subject, new);
             }
             Some(known) => {
-                // A limiter that was evicted and created again has another counter.
-                let before = mem::replace(&mut known.occurrences, counted);
-                before.in_background.store(false, Ordering::Relaxed);
+                if !Arc::ptr_eq(&known.occurrences, &occurrences) {
+                    // A limiter that was evicted and created again has another counter.
+                    let before = mem::replace(&mut known.occurrences, counted);
+                    before.in_background.store(false, Ordering::Relaxed);
+                    known.earlier += before.take_unreported();
+                }
                 if now.duration_since(known.at) < EVERY {
                     known.last = event;
                     occurrences.in_background.store(true, Ordering::Relaxed);
@@ -151,7 +157,7 @@ impl Shared {
         let mut repeated = Vec::new();
         let mut reported = self.bounded.reported();
         reported.retain(|_, known| {
-            let more = known.occurrences.take_unreported();
+            let more = mem::take(&mut known.earlier) + known.occurrences.take_unreported();
             // The next one is the event that the next count names: the cause may have changed.
             known.occurrences.in_background.store(false, Ordering::Relaxed);
             if more > 0 {
@@ -184,12 +190,17 @@ mod tests {
     use super::*;
     use crate::{Reason, Rejection, StoreError, engine::Engine, events::Events};
 
-    #[test]
-    fn a_count_names_a_cause_of_its_time() {
+    /// Returns events, and the lines that they write.
+    fn logged() -> (Events, Arc<Mutex<Vec<String>>>) {
         let lines = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&lines);
         let callback = move |event: &Event| log.lock().unwrap().push(event.to_string());
-        let events = Events::to(Some(Arc::new(callback)), Arc::<Engine>::default());
+        (Events::to(Some(Arc::new(callback)), Arc::<Engine>::default()), lines)
+    }
+
+    #[test]
+    fn a_count_names_a_cause_of_its_time() {
+        let (events, lines) = logged();
         let (limiter, count) = (Arc::from("search"), Arc::default());
         let reject = |cause: &str| {
             let rejection = Rejection::new(&limiter, Reason::StoreMisconfigured);
@@ -209,16 +220,16 @@ mod tests {
     /// A limiter that is evicted and created again counts anew, and two callers may be the first at once.
     #[test]
     fn a_limiter_with_another_counter_is_not_a_new_one() {
-        let lines = Arc::new(Mutex::new(Vec::new()));
-        let log = Arc::clone(&lines);
-        let callback = move |event: &Event| log.lock().unwrap().push(event.to_string());
-        let events = Events::to(Some(Arc::new(callback)), Arc::<Engine>::default());
+        let (events, lines) = logged();
         let (limiter, counts) = (Arc::from("search"), [Arc::default(), Arc::default()]);
         let reject = |count| events.rejected(count, &Rejection::new(&limiter, Reason::Limited));
         for count in [&counts[0], &counts[0], &counts[1], &counts[1]] {
             reject(count);
         }
         assert_eq!(lines.lock().unwrap().len(), 1);
+        events.0.report_repeated();
+        let last = lines.lock().unwrap().last().cloned().unwrap_or_default();
+        assert!(last.contains("(3 more"), "of both counters: {last}");
         for _ in 0..2 {
             counts.iter().for_each(reject);
             events.0.report_repeated();
