@@ -388,10 +388,15 @@ async fn a_call_that_waits_for_the_charge_of_an_outage_keeps_to_its_deadline() {
     assert!(took < DEADLINE * 5 / 4, "{took:?}");
     proxy.restore();
     let limiter = other.limiter("shared", quota(100, HOUR));
+    // What is granted after the deadline comes back, and what the policy granted is charged.
+    is_left_at_last(&limiter, 93).await;
+}
+
+/// Waits until the store has this many permits: after a call that came late, what was granted here is charged with the next look
+/// at it, ten seconds later.
+async fn is_left_at_last(limiter: &Limiter, permits: u64) {
     let start = Instant::now();
-    // What is granted after the deadline comes back, and what the policy granted is charged: after a call that
-    // came late, with the next look at what is counted here, ten seconds later.
-    while limiter.available_permits().await.unwrap() != 93 {
+    while limiter.available_permits().await.unwrap() != permits {
         assert!(start.elapsed() < 15 * SECOND, "{:?}", limiter.available_permits().await);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

@@ -1,6 +1,6 @@
 //! What changes while a process counts by itself, and what that means once the store is back.
 
-use tests::limits_file::LimitsFile;
+use tests::{limits_file::LimitsFile, soon};
 
 use super::*;
 
@@ -115,11 +115,7 @@ async fn what_the_store_was_charged_for_an_outage_is_not_given_back() {
     proxy.restore();
     for (name, limiter, permit) in held {
         wait_until_back(&limiter).await;
-        let start = Instant::now();
-        while limiter.available_permits().await.unwrap() != 5 {
-            assert!(start.elapsed() < 5 * SECOND, "{name}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        soon(name, async || limiter.available_permits().await.unwrap() == 5).await;
         assert_eq!(permit.give_back().await.unwrap(), 0, "{name}");
         assert_eq!(limiter.available_permits().await.unwrap(), 5, "{name}");
     }
@@ -243,11 +239,7 @@ async fn what_was_granted_after_a_charge_began_is_given_back() {
     assert_eq!(permit.give_back().await.unwrap(), 3, "the charge in progress is for the others");
     proxy.restore();
     let limiter = other.limiter("shared", quota(10, HOUR));
-    let start = Instant::now();
-    while limiter.available_permits().await.unwrap() != 8 {
-        assert!(start.elapsed() < 15 * SECOND, "{:?}", limiter.available_permits().await);
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    is_left_at_last(&limiter, 8).await;
 }
 
 /// What was left was forgotten with the rate of 0, so 10 calls were admitted.
