@@ -1,4 +1,4 @@
-//! Passwords, and the values of keys, appear in no message, whatever form the address has and whatever goes wrong.
+//! Passwords, and the values of keys, appear in no message: for any form of address, and after any failure.
 
 use std::{
     error::Error,
