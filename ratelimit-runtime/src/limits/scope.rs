@@ -55,7 +55,7 @@ impl Observer {
     /// Returns the observer of the running code.
     #[cfg(feature = "tower")]
     pub(crate) fn current() -> Option<Self> {
-        Scope::current().observer
+        Scope::look(|scope| scope.observer.clone()).flatten()
     }
 
     /// Observes the call of a service and its future, which run with these limits, or with those of the calling code. Keeps
@@ -64,7 +64,7 @@ impl Observer {
     pub(crate) fn of<F: Future>(
         limits: Option<&Limits>,
         call: impl FnOnce() -> F,
-    ) -> (Self, Scoped<F>) {
+    ) -> (Self, impl Future<Output = F::Output>) {
         Self::adding(add_strictest, limits, call)
     }
 
@@ -72,14 +72,13 @@ impl Observer {
         add: Add,
         limits: Option<&Limits>,
         call: impl FnOnce() -> F,
-    ) -> (Self, Scoped<F>) {
+    ) -> (Self, impl Future<Output = F::Output>) {
         let outer = Scope::current();
         let slot = Slot { entries: Mutex::default(), add, outer: outer.observer };
         let observer = Self(Arc::new(slot));
         let limits = limits.cloned().or(outer.limits);
         let scope = Scope { limits, observer: Some(observer.clone()) };
-        let future = scope.clone().run(call);
-        (observer, scope.around(future))
+        (observer, scope.around(async move { call().await }))
     }
 
     /// Returns the outcomes so far, in the order in which they were decided.
@@ -206,7 +205,10 @@ impl Limits {
     #[cfg(feature = "tower")]
     pub(crate) fn during<T>(limits: Option<&Self>, run: impl FnOnce() -> T) -> T {
         match limits {
-            Some(limits) => Scope::with(limits).run(run),
+            Some(limits) => {
+                note_scope();
+                SCOPE.sync_scope(Scope::with(limits), run)
+            }
             None => run(),
         }
     }
@@ -221,12 +223,6 @@ impl Scope {
 
     fn current() -> Self {
         Self::look(Clone::clone).unwrap_or_default()
-    }
-
-    /// Calls a function in this scope.
-    fn run<T>(self, run: impl FnOnce() -> T) -> T {
-        note_scope();
-        SCOPE.sync_scope(self, run)
     }
 
     /// Returns a future that runs in this scope.

@@ -59,7 +59,7 @@ where
                 Ok(held) => held,
                 Err(rejection) => return Ok(reject(&rejection, compiled.headers, &parts)),
             };
-            let call = || inner.call(Request::from_parts(parts, body));
+            let call = move || inner.call(Request::from_parts(parts, body));
             let (observer, call) = Observer::of(compiled.limits.as_ref(), call);
             let (mut parts, body) = call.await?.into_parts();
             compiled.finish(held, &observer.outcomes(), &mut parts);
