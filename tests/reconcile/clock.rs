@@ -16,9 +16,9 @@ fn on(url: String) -> LimitsBuilder {
     Limits::builder().redis(url).deadline(Duration::from_secs(5))
 }
 
-/// What is younger than something has to be so by the server's clock.
+/// What is younger than something has to be so by the server's clock, which is read as precisely as a round trip is short.
 async fn later() {
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
 }
 
 /// The quota that decides a call.

@@ -36,9 +36,9 @@ async fn taken(limiter: &Limiter) -> u64 {
     taken
 }
 
-/// What is younger than something has to be so by the server's clock.
+/// What is younger than something has to be so by the server's clock, which is read as precisely as a round trip is short.
 async fn later() {
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
 }
 
 type Outcomes = Arc<Mutex<Vec<(Reconciled, Option<u64>, u64)>>>;
