@@ -7,7 +7,6 @@ mod settlement;
 
 use std::{convert::Infallible, sync::Arc};
 
-use arc_swap::ArcSwapOption;
 use once_cell::race::OnceBox;
 use ratelimit_spec::{KeyName, Template, Wait};
 
@@ -22,6 +21,7 @@ use crate::{
     annotation::Annotation,
     key,
     limiter::{self, Core},
+    limits::PerLimits,
     registry::Declared,
 };
 
@@ -32,16 +32,12 @@ pub struct CallSite {
     pub annotation: Annotation,
     /// The parsed key, if it has placeholders and was rendered.
     template: OnceBox<Template>,
-    /// For the first limits that it was called under; most programs have no others.
-    first: OnceBox<Known>,
-    /// For the last other limits.
-    last: ArcSwapOption<Known>,
+    known: PerLimits<Known>,
 }
 
-/// The limiter that a site used last, and the limits it belongs to.
+/// The limiters of a site.
 #[derive(Debug)]
 struct Known {
-    limits: u64,
     declared: Arc<Declared>,
     /// The limiter of a key without placeholders.
     only: Option<Arc<Core>>,
@@ -57,9 +53,8 @@ impl CallSite {
     pub const fn new(annotation: Annotation) -> Self {
         // A constant is evaluated once for all sites of a crate.
         const TEMPLATE: OnceBox<Template> = OnceBox::new();
-        const FIRST: OnceBox<Known> = OnceBox::new();
-        const LAST: ArcSwapOption<Known> = ArcSwapOption::const_empty();
-        Self { annotation, template: TEMPLATE, first: FIRST, last: LAST }
+        const KNOWN: PerLimits<Known> = PerLimits::new();
+        Self { annotation, template: TEMPLATE, known: KNOWN }
     }
 
     /// Renders the key. A key without placeholders needs no rendering, and one of usual length no allocation.
@@ -107,11 +102,9 @@ impl CallSite {
     /// Takes permits for a call that does not hold them, if this process counts the limiter and they are free.
     #[inline(always)]
     fn spend(&self, limits: &Limits, name: Option<&str>, permits: u32) -> bool {
-        match self.first.get() {
-            Some(first) if first.limits == limits.services().id => {
-                first.spend(limits, name, permits)
-            }
-            _ => self.spend_apart(limits, name, permits),
+        match self.known.first(limits) {
+            Some(known) => known.spend(limits, name, permits),
+            None => self.spend_apart(limits, name, permits),
         }
     }
 
@@ -141,26 +134,16 @@ impl CallSite {
         })
     }
 
-    /// Calls a function with what is known under these limits. A key is looked up once for each set of limits in turn.
+    /// Calls a function with what is known under these limits.
     fn with_known<T>(&self, limits: &Limits, run: impl FnOnce(&Known) -> T) -> T {
-        let is_of_these = |known: &Known| known.limits == limits.services().id;
-        let first = self.first.get_or_init(|| Box::new(self.find(limits)));
-        if is_of_these(first) {
-            return run(first);
-        }
-        let last = self.last.load_full().filter(|last| is_of_these(last));
-        run(&last.unwrap_or_else(|| {
-            let found = Arc::new(self.find(limits));
-            self.last.store(Some(Arc::clone(&found)));
-            found
-        }))
+        self.known.with(limits, || self.find(limits), run)
     }
 
     fn find(&self, limits: &Limits) -> Known {
         let (services, declared) =
             (limits.services(), limits.registry().annotated(&self.annotation));
         let only = self.annotation.fixed().map(|name| declared.only(services, &name));
-        Known { limits: services.id, declared, only }
+        Known { declared, only }
     }
 }
 

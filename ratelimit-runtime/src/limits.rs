@@ -1,10 +1,12 @@
 //! The set of limits that a program uses.
 
 mod builder;
+mod call;
 mod file;
 mod health;
 mod heartbeat;
 mod idle;
+mod per_limits;
 mod report;
 mod scope;
 mod validate;
@@ -21,9 +23,9 @@ use std::{
 use once_cell::sync::OnceCell;
 use ratelimit_spec::Network;
 
-pub(crate) use self::scope::Observer;
 use self::scope::Scope;
 pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
+pub(crate) use self::{call::Call, per_limits::PerLimits, scope::Observer};
 use crate::{
     Limiter, Settings, SetupError,
     events::Event,

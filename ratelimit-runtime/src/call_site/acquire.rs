@@ -18,8 +18,8 @@ use ratelimit_spec::Wait;
 use super::{CallSite, Key, Part};
 use crate::{
     Limits, Permit, Rejection,
-    limiter::{self, Claim, Core, Services},
-    limits::Observer,
+    limiter::{Claim, Core, Services},
+    limits::{Call, Observer},
 };
 
 /// The request of one attribute; empty if its `skip_if` exempts the call.
@@ -156,7 +156,7 @@ pub fn acquire<const N: usize>(
     requests: [Request; N],
 ) -> impl Future<Output = Result<[Permit; N], Rejected>> {
     let mut begun = match begin(&requests, true) {
-        Begun::Decided(result) => Ok(ready(result.map(all))),
+        Begun::Decided(result) => Ok(ready(result.map(|permit| all([permit])))),
         Begun::Undecided(call) => Err(Box::pin(call.acquire())),
     };
     poll_fn(move |context| match &mut begun {
@@ -169,13 +169,13 @@ pub fn acquire<const N: usize>(
 pub fn admit<const N: usize>(requests: [Request; N]) -> impl Future<Output = [Permit; N]> {
     let permits = acquire(requests);
     // Such an attribute never rejects a call; if one did, nothing would be taken.
-    async move { permits.await.unwrap_or_else(|_| all(None)) }
+    async move { permits.await.unwrap_or_else(|_| all([])) }
 }
 
 /// Returns the permit of each attribute.
-fn all<const N: usize>(permits: impl IntoIterator<Item = Permit>) -> [Permit; N] {
+fn all<const N: usize>(permits: impl IntoIterator<Item = Option<Permit>>) -> [Permit; N] {
     let mut permits = permits.into_iter();
-    std::array::from_fn(|_| permits.next().unwrap_or_else(Permit::of_no_limiter))
+    std::array::from_fn(|_| permits.next().flatten().unwrap_or_else(Permit::of_no_limiter))
 }
 
 enum Begun {
@@ -202,12 +202,7 @@ fn begin(requests: &[Request], keeps: bool) -> Begun {
             let (wait, fallible) = (site.wait(&core, limits.services()), site.annotation.fallible);
             Some(Claim { core, permits: *permits, wait, fallible })
         };
-        Begun::Undecided(Call {
-            services: Arc::clone(limits.services()),
-            observer: observer.cloned(),
-            claims: requests.iter().filter_map(claim).collect(),
-            skipped: requests.iter().map(|Request(wanted)| wanted.is_none()).collect(),
-        })
+        Begun::Undecided(Call::new(limits, observer, requests.iter().map(claim)))
     })
 }
 
@@ -245,47 +240,6 @@ impl Wanted {
             }
             Ok(permit.map(Some))
         })
-    }
-}
-
-/// A call whose limiters are known.
-struct Call {
-    services: Arc<Services>,
-    observer: Option<Observer>,
-    claims: Vec<Claim>,
-    /// Whether each attribute exempts it.
-    skipped: Vec<bool>,
-}
-
-impl Call {
-    async fn acquire(self) -> Result<Vec<Permit>, Rejected> {
-        let permits = limiter::acquire(&self.services, &self.claims).await;
-        self.keep(permits.map(Vec::from))
-    }
-
-    /// Reports what the limiters decided, and returns the permit of each attribute.
-    fn keep(&self, result: Result<Vec<Option<Permit>>, Rejected>) -> Result<Vec<Permit>, Rejected> {
-        match result {
-            Ok(permits) => {
-                let mut permits = permits.into_iter();
-                let permit = |skipped: &bool| {
-                    let permit = if *skipped { None } else { permits.next().flatten() };
-                    let Some(mut permit) = permit else { return Permit::of_no_limiter() };
-                    if let Some(observer) = &self.observer {
-                        observer.record_permit(&mut permit);
-                    }
-                    permit
-                };
-                Ok(self.skipped.iter().map(permit).collect())
-            }
-            Err((n, rejection)) => {
-                if let Some(observer) = &self.observer {
-                    observer.record(Err(rejection.clone()));
-                }
-                let mut positions = (0..self.skipped.len()).filter(|n| !self.skipped[*n]);
-                Err((positions.nth(n).unwrap_or(n), rejection))
-            }
-        }
     }
 }
 

@@ -3,10 +3,13 @@
 use http::{request, response};
 
 use super::{
-    compiled::{Compiled, Held},
+    compiled::{Compiled, Held, Started},
     outcomes::{self, Outcome},
 };
-use crate::{Decision, Limits, Rejection, limits::Observer};
+use crate::{
+    Decision, Limits, Rejection,
+    limits::{Call, Observer},
+};
 
 impl Compiled {
     /// Takes the permits of a request, and adds the decision to its extensions.
@@ -20,17 +23,27 @@ impl Compiled {
             }
         };
         let observer = Observer::current();
-        let mut taken = match self.start(limits, request) {
-            Ok(started) => started.finish(limits).await,
-            Err(rejection) => Err(rejection),
-        };
-        if let Some(observer) = observer {
-            match &mut taken {
-                Ok(held) => held.iter_mut().for_each(|(_, permit)| observer.record_permit(permit)),
+        let mut started = self.start(limits, request);
+        if let Some(observer) = &observer {
+            match &mut started {
+                Ok(Started::Held(held)) => {
+                    held.iter_mut().flatten().for_each(|permit| observer.record_permit(permit));
+                }
+                // The call reports what becomes of it.
+                Ok(Started::Claims(_)) => {}
                 Err(rejection) => observer.record(Err(rejection.clone())),
             }
         }
-        taken.inspect(|held| note(held, request))
+        let held = match started? {
+            Started::Held(held) => held,
+            Started::Claims(claims) => {
+                let call = Call::new(limits, observer.as_ref(), claims);
+                // On the heap, so that the future of a request that does not wait stays small.
+                Box::pin(call.acquire()).await.map_err(|(_, rejection)| rejection)?
+            }
+        };
+        note(&held, request);
+        Ok(held)
     }
 
     /// Settles the permits of a request by its response, and describes the limits in that response.
@@ -47,7 +60,7 @@ impl Compiled {
 }
 
 fn decisions(held: &Held) -> impl Iterator<Item = &Decision> + Clone {
-    held.iter().map(|(_, permit)| &**permit)
+    held.iter().flatten().map(|permit| &**permit)
 }
 
 /// Adds the decision to the request, combined with that of an outer layer.

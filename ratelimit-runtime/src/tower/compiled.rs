@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
 use http::{request, response};
 use ratelimit_spec::{KeyName, Placeholder, Template};
 
@@ -10,6 +9,7 @@ use super::member::{Member, Value};
 use crate::{
     Limits, Permit, Problem, ProblemKind, Rejection, SetupError, key,
     limiter::{self, Claim, Core},
+    limits::PerLimits,
     registry::Declared,
     web::{ClientIp, Headers, peer_of, unknown_peer},
 };
@@ -26,7 +26,7 @@ pub(super) struct Compiled {
 struct CompiledMember {
     written: Member,
     template: Template,
-    known: ArcSwapOption<Known>,
+    known: PerLimits<Arc<Declared>>,
 }
 
 /// The permits that a request takes from one limiter.
@@ -38,14 +38,8 @@ struct Wanted<'a> {
     permits: u64,
 }
 
-/// The limiters of a template, and the limits they belong to.
-struct Known {
-    limits: u64,
-    declared: Arc<Declared>,
-}
-
-/// The permits that a request holds, with the limit of each.
-pub(super) type Held = Vec<(usize, Permit)>;
+/// The permits that a request holds: `None` for a limit that exempts it.
+pub(super) type Held = Vec<Option<Permit>>;
 
 /// A request without the address of its peer, for a key that has it.
 struct UnknownPeer;
@@ -54,7 +48,8 @@ struct UnknownPeer;
 pub(super) enum Started {
     /// The request needed neither the store nor a wait.
     Held(Held),
-    Claims(Vec<(usize, Claim)>),
+    /// What it takes from each limit; `None` for a limit that exempts it.
+    Claims(Vec<Option<Claim>>),
 }
 
 impl Compiled {
@@ -68,8 +63,8 @@ impl Compiled {
             match Template::parse(&member.template) {
                 Ok(template) => {
                     problems.extend(problems_of(member, &template));
-                    let known = ArcSwapOption::const_empty();
-                    members.push(CompiledMember { written: member.clone(), template, known });
+                    let (written, known) = (member.clone(), PerLimits::new());
+                    members.push(CompiledMember { written, template, known });
                 }
                 Err(error) => {
                     problems.push(format!("in the limit `{}`: {error}", &**member.template));
@@ -103,32 +98,37 @@ impl Compiled {
         }
     }
 
-    /// Finds the limiters of a request and its permits; takes the permits if nothing needs to be awaited.
+    /// Finds the limiters of a request and its permits; takes the permits if that needs neither the store nor a wait.
     pub(super) fn start(
         &self,
         limits: &Limits,
         request: &request::Parts,
     ) -> Result<Started, Rejection> {
         let mut claims = Vec::new();
-        for (n, member) in self.members.iter().enumerate() {
-            let Some(wanted) = member.wanted(limits, request)? else { continue };
+        for member in &self.members {
+            let Some(wanted) = member.wanted(limits, request)? else {
+                claims.push(None);
+                continue;
+            };
             let core = match self.members.len() {
                 1 => match wanted.at_once(limits) {
-                    Ok(permit) => return Ok(Started::Held(vec![(n, permit?)])),
+                    Ok(permit) => return Ok(Started::Held(vec![Some(permit?)])),
                     Err(core) => core,
                 },
                 _ => wanted.core(limits),
             };
             let wait = core.wait_if_set(limits.services());
-            claims.push((n, Claim { core, permits: wanted.permits, wait, fallible: true }));
+            claims.push(Some(Claim { core, permits: wanted.permits, wait, fallible: true }));
         }
-        Ok(Started::Claims(claims))
+        let is_exempt = claims.iter().all(Option::is_none);
+        Ok(if is_exempt { Started::Held(Vec::new()) } else { Started::Claims(claims) })
     }
 
     /// Settles the permits of a request by its response.
     pub(super) fn settle(&self, held: &mut Held, response: &response::Parts) {
-        for (n, permit) in held {
-            let Member { refund_if, actual, .. } = &self.members[*n].written;
+        for (permit, member) in held.iter_mut().zip(&self.members) {
+            let Some(permit) = permit else { continue };
+            let Member { refund_if, actual, .. } = &member.written;
             let refunded = refund_if.as_ref().is_some_and(|refund_if| refund_if(response));
             let actual = || actual.as_ref().and_then(|actual| actual(response));
             // A recorded cost is settled when the permit is dropped.
@@ -136,23 +136,6 @@ impl Compiled {
                 permit.correct(used);
             }
         }
-    }
-}
-
-impl Started {
-    /// Takes all permits or none.
-    pub(super) async fn finish(self, limits: &Limits) -> Result<Held, Rejection> {
-        let claims = match self {
-            Self::Held(held) => return Ok(held),
-            Self::Claims(claims) if claims.is_empty() => return Ok(Vec::new()),
-            Self::Claims(claims) => claims,
-        };
-        let (positions, claims): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
-        // On the heap, so that the future of a request that does not wait stays small.
-        let permits = Box::pin(limiter::acquire(limits.services(), &claims)).await;
-        let permits = Vec::from(permits.map_err(|(_, rejection)| rejection)?);
-        let held = positions.into_iter().zip(permits);
-        Ok(held.filter_map(|(n, permit)| Some((n, permit?))).collect())
     }
 }
 
@@ -243,15 +226,8 @@ impl CompiledMember {
     }
 
     fn declared(&self, limits: &Limits) -> Arc<Declared> {
-        let id = limits.services().id;
-        if let Some(known) = self.known.load().as_ref().filter(|known| known.limits == id) {
-            return Arc::clone(&known.declared);
-        }
-        let declared =
-            limits.registry().of_template(&self.template, self.written.settings.as_ref());
-        let known = Known { limits: id, declared: Arc::clone(&declared) };
-        self.known.store(Some(Arc::new(known)));
-        declared
+        let (template, given) = (&self.template, self.written.settings.as_ref());
+        self.known.with(limits, || limits.registry().of_template(template, given), Arc::clone)
     }
 }
 
