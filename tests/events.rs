@@ -13,7 +13,9 @@ use std::{
 use ratelimit_runtime::{
     Event, Limits, LimitsBuilder, Mode, Quota, Quotas, Reason, Rejection, Settings, rate_limit,
 };
-use tests::{alone::alone, eventually, limits_file::LimitsFile, redis_server::RedisServer};
+use tests::{
+    alone::alone, eventually, limits_file::LimitsFile, poll_once, redis_server::RedisServer,
+};
 use tracing::{Subscriber, subscriber::DefaultGuard};
 use tracing_subscriber::{Layer, fmt::format::FmtSpan, layer::Context, layer::SubscriberExt};
 
@@ -325,4 +327,26 @@ fn a_callback_may_use_the_limiter_of_its_event() {
 fn a_program_without_a_store_learns_where_its_limits_file_is_looked_for() {
     let text = Event::EmbeddedStore.to_string();
     assert!(text.contains("`ratelimit.yaml` in the working directory"), "{text}");
+}
+
+/// What handles an event may run in a scope of its own, such as the code of a tenant.
+#[tokio::test]
+async fn an_event_is_handled_in_any_scope() {
+    #[rate_limit(key = "handled", rate = 1, per = "1h", wait = "none")]
+    async fn once() -> Result<(), Rejection> {
+        Ok(())
+    }
+    let others = Limits::builder().memory().build().await.unwrap();
+    let handled = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&handled);
+    let handle = move |_: &Event| {
+        let call = others.scope(async { once().await });
+        if poll_once(pin!(call)).is_some_and(|called| called.is_ok()) {
+            *count.lock().unwrap() += 1;
+        }
+    };
+    let limits = Limits::builder().memory().on_event(handle).build().await.unwrap();
+    limits.scope(once()).await.unwrap();
+    limits.scope(once()).await.unwrap_err();
+    assert_eq!(*handled.lock().unwrap(), 1);
 }

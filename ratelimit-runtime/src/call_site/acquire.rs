@@ -89,9 +89,7 @@ impl CallSite {
     /// free. Most calls need no more.
     fn spends(&self, name: Option<&str>, permits: u64) -> bool {
         let Ok(permits) = u32::try_from(permits) else { return false };
-        Limits::with_scope(|limits, observer| {
-            observer.is_none() && self.spend(limits, name, permits)
-        })
+        !Observer::observes() && Limits::with_scope(|limits, _| self.spend(limits, name, permits))
     }
 
     /// Returns the request of this attribute.

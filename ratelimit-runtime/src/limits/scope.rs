@@ -52,6 +52,11 @@ struct Slot {
 }
 
 impl Observer {
+    /// Returns whether the running code is observed.
+    pub(crate) fn observes() -> bool {
+        Scope::look(|scope| scope.observer.is_some()).unwrap_or_default()
+    }
+
     /// Returns the observer of the running code.
     #[cfg(feature = "tower")]
     pub(crate) fn current() -> Option<Self> {
@@ -192,13 +197,14 @@ impl Limits {
         INSTALLED.get().unwrap_or_else(unattended)
     }
 
-    /// Calls a function with the limits of the running code, and with its observer.
-    pub(crate) fn with_scope<T>(run: impl Fn(&Self, Option<&Observer>) -> T) -> T {
-        let scoped = Scope::look(|scope| {
-            let limits = scope.limits.as_ref().unwrap_or_else(|| Self::installed());
-            run(limits, scope.observer.as_ref())
-        });
-        scoped.unwrap_or_else(|| run(Self::installed(), None))
+    /// Calls a function with the limits of the running code, and with its observer. The function may run code of the
+    /// program that enters another scope, such as an event handler.
+    pub(crate) fn with_scope<T>(run: impl FnOnce(&Self, Option<&Observer>) -> T) -> T {
+        if let Some(limits) = Self::unscoped() {
+            return run(limits, None);
+        }
+        let Scope { limits, observer } = Scope::current();
+        run(limits.as_ref().unwrap_or_else(|| Self::installed()), observer.as_ref())
     }
 
     /// Runs a part of a request with these limits, or with those of the calling code.
