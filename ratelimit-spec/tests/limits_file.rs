@@ -793,6 +793,16 @@ fn yaml_that_is_none_says_what_is_missing() {
              `{`, `}` or `,`",
         ),
         (
+            "limiters:\n  a: {rate: ${RATE}, per: 1s}\n",
+            "2:13: unquoted `${` inside `[` or `{`; quote the text, as in `\"${NAME}\"`; only `store`, `tls_ca` \
+             and `key_prefix` can contain variables",
+        ),
+        (
+            "trusted_proxies: [\n  10.0.0.0/${BITS}]\n",
+            "2:12: unquoted `${` inside `[` or `{`; quote the text, as in `\"${NAME}\"`; only `store`, `tls_ca` \
+             and `key_prefix` can contain variables",
+        ),
+        (
             "a: { key: orders:{id} }\n",
             "1:17: unexpected `:` before a bracket or comma; quote text that contains these",
         ),

@@ -200,6 +200,11 @@ impl Scanner {
 
     fn open(&mut self, kind: Kind, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
         let column = cursor.column();
+        if self.after_value && cursor.is_in_variable() {
+            let message = "unquoted `${` inside `[` or `{`; quote the text, as in `\"${NAME}\"`; only `store`, \
+                           `tls_ca` and `key_prefix` can contain variables";
+            return Err(self.problem(column - 1, message));
+        }
         self.start_value(column)?;
         let position = Position { line: self.line, column };
         self.flow.push(Token { kind, position });

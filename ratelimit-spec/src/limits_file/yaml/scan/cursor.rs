@@ -2,13 +2,14 @@
 
 /// The rest of a line, and the column in which it starts.
 pub(super) struct Cursor<'a> {
+    line: &'a str,
     rest: &'a str,
     column: usize,
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(line: &'a str) -> Self {
-        Self { rest: line, column: 1 }
+        Self { line, rest: line, column: 1 }
     }
 
     /// Returns the column of the next character, counted from 1.
@@ -18,6 +19,12 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn peek(&self) -> Option<char> {
         self.rest.chars().next()
+    }
+
+    /// Returns whether a `${` continues here.
+    pub(super) fn is_in_variable(&self) -> bool {
+        let before = &self.line[..self.line.len() - self.rest.len()];
+        before.ends_with('$') && self.rest.starts_with('{')
     }
 
     /// Returns whether the character after the next one is a blank or absent.
