@@ -759,6 +759,15 @@ fn yaml_that_limits_do_without_is_refused() {
         ("a: \u{0}\n", "1:4: character U+0000 cannot be used; remove it"),
         ("a: 1\u{2028}b: 2\n", "1:5: character U+2028 cannot be used; remove it"),
         ("a: 1\rb: 2\n", "1:5: character U+000D cannot be used; remove it"),
+        // Pasted from a web page or a chat: it looks like a space.
+        (
+            "limiters:\n\u{a0} a: { rate: 5 }\n",
+            "2:1: text cannot start with a special space; write a plain one, or quote it",
+        ),
+        (
+            "limiters:\n  a: { rate: 5 }\u{a0}\n",
+            "2:17: text cannot start with a special space; write a plain one, or quote it",
+        ),
         ("a: `b`\n", "1:4: text cannot start with a backtick; quote it"),
         ("a: @b\n", "1:4: text cannot start with `@`; quote it"),
     ]);

@@ -56,6 +56,9 @@ pub(super) fn unsupported(c: char) -> Option<&'static str> {
         '%' => "text cannot start with `%`; quote it",
         '@' => "text cannot start with `@`; quote it",
         '`' => "text cannot start with a backtick; quote it",
+        _ if c.is_whitespace() => {
+            "text cannot start with a special space; write a plain one, or quote it"
+        }
         _ => return None,
     })
 }
