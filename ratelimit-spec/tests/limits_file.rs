@@ -247,7 +247,8 @@ fn numbers_and_durations_are_what_they_seem() {
             "rate: 340282366920938463463374607431768211455",
             format!("3:11: `rate` cannot be `3.402823669209385e38`; {a_rate}"),
         ),
-        ("rate: \"5\"", format!("3:11: `rate` cannot be the text `5`; {a_rate}")),
+        ("rate: \"5\"", format!("3:11: `rate` cannot be the text `5`; {a_rate}, without quotes")),
+        ("rate: '-5'", format!("3:11: `rate` cannot be the text `-5`; {a_rate}, without quotes")),
         ("rate: 007", format!("3:11: `rate` cannot be the text `007`; {a_rate}")),
         (
             "rate: ${RATE}",
@@ -578,6 +579,10 @@ fn words_are_the_known_ones() {
         (
             "default: { enabled: yes }\n",
             "1:21: `enabled` cannot be the text `yes`; write `true` or `false`",
+        ),
+        (
+            "shadow: \"true\"\n",
+            "1:9: `shadow` cannot be the text `true`; write `true` or `false`, without quotes",
         ),
         ("shadow: maybe\n", "1:9: `shadow` cannot be the text `maybe`; write `true` or `false`"),
         (

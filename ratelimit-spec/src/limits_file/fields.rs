@@ -105,7 +105,8 @@ impl Report {
         if let Value::Bool(value) = field.value.value {
             return Some(value);
         }
-        self.wrong(field, &Shape::Flag.expected());
+        let is_quoted = field.value.text().is_some_and(|text| text.parse::<bool>().is_ok());
+        self.wrong(field, &unquoted(Shape::Flag, is_quoted));
         None
     }
 
@@ -124,7 +125,8 @@ impl Report {
             _ => None,
         };
         if number.is_none() {
-            self.wrong(field, &shape.expected());
+            let is_number = |text: &str| text.parse().is_ok_and(|n: i128| n.to_string() == text);
+            self.wrong(field, &unquoted(shape, field.value.text().is_some_and(is_number)));
         }
         number
     }
@@ -210,6 +212,11 @@ impl Report {
             }
         }
     }
+}
+
+/// Returns the description of a valid value, for one that may have been quoted.
+fn unquoted(shape: Shape, is_quoted: bool) -> String {
+    shape.expected() + if is_quoted { ", without quotes" } else { "" }
 }
 
 /// Returns what to add to an error if the value contains a variable that is not expanded.
