@@ -161,6 +161,16 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
                  `{last}` or `overrides`"
             ),
         ),
+        (
+            "limiters:\n  checkout:\n    <<: { rate: 5 }\n",
+            "3:5: unknown field `<<` in limiter `checkout`; merge keys are not supported, so write the fields out",
+        ),
+        (
+            "checkout: { rate: 5, per: 1s }\n",
+            "1:1: unknown field `checkout`; expected `store`, `tls_ca`, `key_prefix`, `revision`, \
+             `strict`, `unmatched`, `shadow`, `deadline`, `instances`, `max_remembered`, \
+             `trusted_proxies`, `default`, `limiters` or `prefixes`; a limiter belongs under `limiters`",
+        ),
         ("default:\n  Rate: 5\n", "2:3: unknown field `Rate` in `default`; did you mean `rate`?"),
         (
             "default:\n  overrides: []\n",

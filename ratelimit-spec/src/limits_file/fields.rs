@@ -75,10 +75,17 @@ impl Report {
     pub(super) fn unknown(&mut self, field: &Field<'_>, known: &[&str], section: &Section<'_>) {
         // `per:1s` is a key without a value.
         let lacks_space = field.name.contains(':') && field.value.value == Value::Null;
+        let is_limiter = section.place.is_empty() && matches!(field.value.value, Value::Map(_));
         self.add(field.name_position, || {
             let hint = match nearest(field.name, known.iter().copied()) {
                 _ if lacks_space => ADD_SPACE.to_owned(),
+                _ if field.name == "<<" => {
+                    "merge keys are not supported, so write the fields out".to_owned()
+                }
                 Some(known) => format!("did you mean `{known}`?"),
+                None if is_limiter => {
+                    format!("expected {}; a limiter belongs under `limiters`", either(known))
+                }
                 None => format!("expected {}", either(known)),
             };
             format!("unknown field {}{}; {hint}", Quoted(field.name), section.place)
