@@ -90,6 +90,8 @@ pub struct LimitsFile {
     pub limiters: Vec<LimiterEntry>,
     /// The settings of keys built at run time, in the order of the file.
     pub prefixes: Vec<PrefixEntry>,
+    /// The indices of `limiters`, by key.
+    by_key: Vec<usize>,
     /// The values as they were read, for their positions.
     root: Node,
 }
@@ -188,6 +190,7 @@ impl Default for LimitsFile {
             default: Settings::default(),
             limiters: Vec::new(),
             prefixes: Vec::new(),
+            by_key: Vec::new(),
             root: Node { position: None, value: Value::Null },
         }
     }
@@ -216,6 +219,8 @@ impl LimitsFile {
         };
         let mut report = Report::default();
         let mut file = read::file(&root, &mut report);
+        file.by_key = (0..file.limiters.len()).collect();
+        file.by_key.sort_unstable_by_key(|index| &file.limiters[*index].key);
         file.root = root;
         (file, report.finish())
     }
@@ -229,7 +234,9 @@ impl LimitsFile {
     /// Returns the entry under `limiters` with exactly this key.
     #[must_use]
     pub fn limiter(&self, key: &str) -> Option<&LimiterEntry> {
-        self.limiters.iter().find(|entry| entry.key == key)
+        let key_of = |index: &usize| self.limiters[*index].key.as_str();
+        let at = self.by_key.binary_search_by(|index| key_of(index).cmp(key)).ok()?;
+        Some(&self.limiters[self.by_key[at]])
     }
 
     /// Returns the limiter and the setting at a position.
