@@ -2,7 +2,7 @@
 
 use std::{
     cmp::Reverse,
-    slice,
+    fmt, slice,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -210,7 +210,15 @@ impl Decision {
     }
 }
 
-/// The reason for a rejection.
+/// The reason for a rejection. Implements `Display`, for a log that has the limiter already.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::Reason;
+///
+/// assert_eq!(Reason::Limited.to_string(), "rate limit exceeded");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
@@ -254,6 +262,23 @@ impl Reason {
             Self::StoreUnavailable => "store_unavailable",
             Self::StoreMisconfigured => "store_misconfigured",
         }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Limited => "rate limit exceeded",
+            Self::WaitTooLong => {
+                "rate limit exceeded, and no permit becomes free within the allowed wait"
+            }
+            Self::Blocked => "rate limit exceeded too often, and the key is blocked",
+            Self::QueueFull => "too many calls are waiting",
+            Self::ExceedsCapacity => "more permits than the rate limit can ever grant at once",
+            Self::NotConfigured => "no quota",
+            Self::StoreUnavailable => "store unavailable",
+            Self::StoreMisconfigured => "rate limit misconfigured",
+        })
     }
 }
 
