@@ -178,7 +178,7 @@ fn guarded(
         let (limit, settings) = (numbered("__LIMIT", n), settings(runtime, guard));
         site::site(runtime, &limit, &guard.key, Some(&function_name), &settings)
     });
-    let dependencies = site::dependencies(lookup);
+    let dependencies = site::dependencies(runtime, lookup);
     let admission = admission(runtime, guards, function);
     let body = if settles(guards) {
         settled(runtime, guards, function, body)

@@ -162,7 +162,7 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
                 generated!(#declared judges: true, cost: #private::Cost::OfHandle, fallible: true,);
             let limit = Ident::new("__LIMIT", Span::mixed_site());
             let site = site::site(&runtime, &limit, &key, None, &settings);
-            let dependencies = site::dependencies(lookup);
+            let dependencies = site::dependencies(&runtime, lookup);
             let handle = handle(&runtime, &call, &parts);
             generated! {
                 {

@@ -49,14 +49,17 @@ pub(crate) fn site(
     }
 }
 
-/// The reasons to recompile this crate: the limits file and the variable that names it. The first
+/// The limits file, for the program and as a reason to recompile this crate, like the variable that names it. The first
 /// annotation of a crate states them for all.
-pub(crate) fn dependencies(lookup: &Lookup) -> TokenStream {
+pub(crate) fn dependencies(runtime: &Runtime, lookup: &Lookup) -> TokenStream {
     if !seen::is_first("the reasons to recompile", Span::call_site()) {
         return TokenStream::new();
     }
     let contents = lookup.found().and_then(|found| include(&found.path));
+    let private = runtime.private();
+    let name = lookup.found().map(|found| &found.name).into_iter();
     generated! {
+        #(#private::submit! { #private::CompiledWith(#name) })*
         #contents
         const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!("RATELIMIT_LIMITS");
     }

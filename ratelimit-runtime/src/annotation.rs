@@ -221,6 +221,17 @@ pub struct Registered(pub &'static Annotation);
 
 inventory::collect!(Registered);
 
+/// The limits file that a crate was compiled with, on the list of all there are.
+#[derive(Debug)]
+pub struct CompiledWith(pub &'static str);
+
+inventory::collect!(CompiledWith);
+
+/// Returns a limits file that a part of the program was compiled with.
+pub(crate) fn compiled_with() -> Option<&'static str> {
+    inventory::iter::<CompiledWith>().map(|CompiledWith(file)| *file).next()
+}
+
 /// Returns every annotated place that is linked into the program.
 pub(crate) fn all() -> Vec<&'static Annotation> {
     inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect()

@@ -37,6 +37,13 @@ pub enum Event {
         /// Why the setup failed.
         error: SetupError,
     },
+    /// The program was compiled with a limits file, and found none when it started. It runs with the settings of its
+    /// attributes.
+    #[non_exhaustive]
+    LimitsFileMissing {
+        /// The file at compile time.
+        file: &'static str,
+    },
     /// The limits file has an entry that matches no compiled limiter. A reload reports only new ones.
     #[non_exhaustive]
     Unmatched {
@@ -194,6 +201,7 @@ impl Event {
         match self {
             Self::EmbeddedStore => "embedded_store",
             Self::NotInstalled { .. } => "not_installed",
+            Self::LimitsFileMissing { .. } => "limits_file_missing",
             Self::Unmatched { .. } => "unmatched",
             Self::NoEffect { .. } => "no_effect",
             Self::Disabled { .. } => "disabled",

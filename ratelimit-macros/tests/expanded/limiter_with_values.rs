@@ -17,6 +17,9 @@ fn handle() -> Limiter {
         __rt::submit! {
             __rt::Registered(& __LIMIT.annotation)
         }
+        __rt::submit! {
+            __rt::CompiledWith("ratelimit.yaml")
+        }
         const _: &[::core::primitive::u8] = ::core::include_bytes!(
             "/shop/ratelimit.yaml"
         );

@@ -16,6 +16,9 @@ async fn quote() -> Price {
     __rt::submit! {
         __rt::Registered(& __LIMIT_0.annotation)
     }
+    __rt::submit! {
+        __rt::CompiledWith("ratelimit.yaml")
+    }
     const _: &[::core::primitive::u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

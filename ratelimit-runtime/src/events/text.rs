@@ -19,6 +19,12 @@ impl fmt::Display for Event {
                     "rate limits were used before `install`, and the default setup failed: {error}"
                 )
             }
+            Self::LimitsFileMissing { file } => write!(
+                f,
+                "this program was compiled with the limits file `{file}`, but finds none now, so only its attributes \
+                 apply, and a `rate` and `per` of that file where they have none; deploy the file as `ratelimit.yaml` \
+                 in the working directory, set `RATELIMIT_LIMITS` to its path, or call `no_limits_file`"
+            ),
             Self::Unmatched { key, template } => {
                 write!(f, "`{key}` in the limits file matches no limiter in this program")?;
                 match template {

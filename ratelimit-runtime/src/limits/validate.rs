@@ -40,7 +40,11 @@ pub(super) fn load<T>(
     let global = global(file.as_ref().map(|file| &file.limits), shadow);
     let mut problems = Vec::new();
     let read = rest(file.as_ref(), &mut problems);
-    let warnings = check(file.as_ref(), &global, &by_key, &mut problems);
+    let mut warnings = check(file.as_ref(), &global, &by_key, &mut problems);
+    if file.is_none() && matches!(source, FileSource::Found(_)) {
+        let missing = annotation::compiled_with().map(|file| Event::LimitsFileMissing { file });
+        warnings.extend(missing);
+    }
     match read {
         Some(read) if problems.is_empty() => Ok((file, read, warnings)),
         _ => Err(SetupError::new(problems)),

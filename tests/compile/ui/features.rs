@@ -65,6 +65,31 @@ const NO_LIMITS_FILE: &str =
     "limits files require the crate feature `limits-file`; enable it, or remove the file";
 
 #[test]
+fn a_program_says_that_it_misses_the_limits_file_of_its_compilation() {
+    const FILE: &str = "limiters: { quote: { wait: none } }";
+
+    let options = ", default-features = false, features = [\"limits-file\"]";
+    let shop = Shop::new("fileless", "ratelimit-runtime", options);
+    let install =
+        "ratelimit_runtime::Limits::builder().on_event(|event| println!(\"{event}\")).install()";
+    shop.write("src/main.rs", &PROGRAM.replace("ratelimit_runtime::init()", install));
+    shop.write("src/lib.rs", "");
+    shop.write("ratelimit.yaml", FILE);
+    let program = shop.program();
+    let folder = program.with_file_name("fileless.folder");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir(&folder).unwrap();
+    let missing =
+        "this program was compiled with the limits file `ratelimit.yaml`, but finds none now";
+    let output = run(&program, &folder, Some("memory"));
+    assert!(output.starts_with(missing) && output.ends_with("true false\n"), "{output}");
+    assert_eq!(output.matches(missing).count(), 1, "{output}");
+    fs::write(folder.join("ratelimit.yaml"), FILE).unwrap();
+    let output = run(&program, &folder, Some("memory"));
+    assert!(!output.contains(missing) && output.ends_with("true false\n"), "{output}");
+}
+
+#[test]
 fn the_features_of_a_missing_module_are_shown() {
     let shop = Shop::new("modules", "ratelimit-runtime", NO_FEATURES);
     for (import, features) in [
