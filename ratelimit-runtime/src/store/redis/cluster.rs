@@ -118,12 +118,13 @@ impl Link {
         Err(error)
     }
 
-    /// Keeps the slots of the nodes, and the connections to nodes that serve any.
+    /// Keeps the slots of the nodes, and what belongs to nodes that serve any.
     fn keep(&self, nodes: Nodes) {
         let known = nodes.addresses();
         for line in self.lines.all().iter() {
             line.keep(|server| known.iter().any(|known| **known == *server));
         }
+        self.loaded().retain(|server| known.contains(server));
         self.gates.learn(nodes);
     }
 
@@ -190,7 +191,10 @@ impl Live {
 
 #[cfg(all(test, feature = "tls"))]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::{events::Events, store::redis::Certificates};
 
     #[test]
     fn a_node_is_connected_to_as_the_first_seed() {
@@ -207,5 +211,19 @@ mod tests {
         assert_eq!(node.redis_settings().password(), Some("s3cr3t"));
         assert_eq!(address.node("fe80::1:7001").unwrap().addr().to_string(), "fe80::1:7001");
         assert!(address.node("").is_none() && address.node("a:port").is_none());
+    }
+
+    #[test]
+    fn nodes_that_are_gone_are_forgotten() {
+        let address = Address::parse("redis-cluster://a:1").unwrap();
+        let (deadline, events) = (Duration::from_millis(100), Events::default());
+        let link = Link::new(address, Certificates::default(), deadline, events, Arc::default());
+        for port in 0..100 {
+            let node = Value::Array(vec![Value::BulkString(b"a".to_vec()), Value::Int(port)]);
+            let range = Value::Array(vec![Value::Int(0), Value::Int(16_383), node]);
+            link.loaded().insert(format!("a:{port}").into());
+            link.keep(Nodes::read(&Value::Array(vec![range]), "a").unwrap());
+        }
+        assert_eq!(link.loaded().len(), 1);
     }
 }

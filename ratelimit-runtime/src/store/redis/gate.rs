@@ -243,6 +243,8 @@ impl Gates {
         if node.is_none() && all.iter().any(|(node, known)| node.is_some() && known.is_down) {
             return;
         }
+        // Nodes come and go.
+        all.retain(|_, known| known.is_down || !is_past(known.down, STEADY_AFTER));
         let reported = all.entry(address(node)).or_default();
         let every = if reported.is_down { REPORT_EVERY } else { STEADY_AFTER };
         if !is_past(reported.down, every) {
@@ -256,8 +258,8 @@ impl Gates {
 
     fn report_up(&self, node: Option<&Node>) {
         let mut all = lock(&self.reported);
-        let reported = all.entry(address(node)).or_default();
-        if std::mem::take(&mut reported.is_down) {
+        let reported = all.get_mut(&address(node));
+        if reported.is_some_and(|reported| std::mem::take(&mut reported.is_down)) {
             drop(all);
             let (node, slots) = (address(node), node.map(Node::slots));
             self.events.emit(&Event::StoreUp { node, slots });
@@ -339,6 +341,22 @@ mod tests {
         assert!(gates.why_closed(&second).is_none() && gates.why_closed(&first).is_some());
         gates.open(&first);
         assert!(gates.health().is_ok());
+    }
+
+    #[test]
+    fn nodes_that_come_and_go_are_not_kept_for_good() {
+        let gates = Gates::new(true, Duration::from_millis(100), Events::default());
+        for port in 0..100 {
+            let node = Value::Array(vec![Value::BulkString(b"host".to_vec()), Value::Int(port)]);
+            let range = Value::Array(vec![Value::Int(0), Value::Int(16_383), node]);
+            gates.learn(Nodes::read(&Value::Array(vec![range]), "host").unwrap());
+            let keys = StateKeys::new("x");
+            gates.close(&keys, StoreError::unavailable("gone"), None);
+            gates.open(&keys);
+            // That was long ago.
+            lock(&gates.reported).values_mut().for_each(|known| known.down = None);
+        }
+        assert_eq!(lock(&gates.reported).len(), 1);
     }
 
     #[test]

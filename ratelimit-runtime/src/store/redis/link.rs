@@ -165,7 +165,7 @@ impl Link {
         }
     }
 
-    fn loaded(&self) -> MutexGuard<'_, BTreeSet<Arc<str>>> {
+    pub(super) fn loaded(&self) -> MutexGuard<'_, BTreeSet<Arc<str>>> {
         self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
