@@ -2,8 +2,11 @@
 
 use std::collections::HashMap;
 
-use ratelimit_spec::{LimiterEntry, LimitsFile, PrefixEntry};
+use ratelimit_spec::{LimiterEntry, LimitsFile, PrefixEntry, limits_file::MAX_LIMITERS};
 use tokio::time::Instant;
+
+/// The most removed names of which the age is known: as many as a limits file can have.
+const MOST_REMOVED: usize = MAX_LIMITERS;
 
 /// When each part of the limits file last changed.
 ///
@@ -36,8 +39,12 @@ impl Ages {
         if before.map(|file| &file.default) != after.map(|file| &file.default) {
             ages.default = now;
         }
-        note_changes(&mut ages.prefixes, (prefixes(before), prefixes(after)), now);
-        note_changes(&mut ages.entries, (entries(before), entries(after)), now);
+        let forgotten = [
+            note_changes(&mut ages.prefixes, (prefixes(before), prefixes(after)), now),
+            note_changes(&mut ages.entries, (entries(before), entries(after)), now),
+        ];
+        // As if the default had changed then.
+        ages.default = forgotten.into_iter().flatten().fold(ages.default, Instant::max);
         ages
     }
 
@@ -66,17 +73,28 @@ impl Ages {
     }
 }
 
-/// Notes the parts that differ before and after a reading.
+/// Notes the parts that differ before and after a reading. If too many parts were removed, forgets the older half, and
+/// returns when the last of these changed.
 fn note_changes<T: PartialEq>(
     ages: &mut HashMap<String, Instant>,
     (before, after): (HashMap<&str, &T>, HashMap<&str, &T>),
     now: Instant,
-) {
+) -> Option<Instant> {
     for key in before.keys().chain(after.keys()) {
         if before.get(key) != after.get(key) {
             ages.insert((*key).to_owned(), now);
         }
     }
+    let is_removed = |key: &str| !after.contains_key(key);
+    let removed = ages.iter().filter(|(key, _)| is_removed(key));
+    let mut removed: Vec<Instant> = removed.map(|(_, changed)| *changed).collect();
+    if removed.len() <= MOST_REMOVED {
+        return None;
+    }
+    removed.sort_unstable();
+    let last = removed[removed.len() / 2];
+    ages.retain(|key, changed| !is_removed(key) || *changed > last);
+    Some(last)
 }
 
 fn prefixes(file: Option<&LimitsFile>) -> HashMap<&str, &PrefixEntry> {
@@ -87,4 +105,38 @@ fn prefixes(file: Option<&LimitsFile>) -> HashMap<&str, &PrefixEntry> {
 fn entries(file: Option<&LimitsFile>) -> HashMap<&str, &LimiterEntry> {
     let entries = file.into_iter().flat_map(|file| &file.limiters);
     entries.map(|entry| (&*entry.key, entry)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn file(names: impl Iterator<Item = usize>) -> LimitsFile {
+        let entries: String = names.map(|n| format!(" k{n:x}: {{}}\n")).collect();
+        LimitsFile::parse(&format!("limiters:\n{entries}")).unwrap()
+    }
+
+    #[test]
+    fn names_that_come_and_go_are_not_kept_for_good() {
+        let first = crate::clock::instant();
+        let mut ages = Ages::new(first);
+        let at = |round: u32| first + Duration::from_secs(round.into());
+        let kept = file([usize::MAX].into_iter());
+        let mut before = kept.clone();
+        for round in 1..=6 {
+            let start = round as usize * 5_000;
+            let next = file((start..start + 5_000).chain([usize::MAX]));
+            ages = ages.read_again(Some(&before), Some(&next), at(round));
+            before = next;
+        }
+        assert!(ages.entries.len() <= MOST_REMOVED + 5_000, "{}", ages.entries.len());
+        let since = |name: usize| ages.of(None, &format!("k{name:x}"), None);
+        assert_eq!(since(6 * 5_000), at(6), "it is in the file");
+        assert_eq!(since(5 * 5_000), at(6), "it was removed last");
+        // A forgotten one is never taken for older than its last change.
+        assert!(since(5_000) >= at(2) && since(5_000) < at(6));
+        assert_eq!(ages.default, since(usize::MAX));
+    }
 }
