@@ -138,6 +138,16 @@ impl Registry {
         Arc::clone(&self.declared(label, make).family)
     }
 
+    /// Returns the limiter of a key without placeholders, if it is cached.
+    pub(crate) fn cached(&self, label: &Label) -> Option<Arc<Core>> {
+        let declared = self.lock().by_label.get(label).map(Arc::clone)?;
+        let own = declared.only.get().map(Arc::clone);
+        own.or_else(|| {
+            let template = Template::parse(label.key()?).ok().filter(Template::is_static)?;
+            self.cores.get(0, &safe_name(&template.literals().concat()))
+        })
+    }
+
     /// Evicts limiters of one shard that were not used for a while.
     pub(crate) fn forget_idle(&self, services: &Services, shard: usize) {
         self.cores.forget_idle(services, shard);

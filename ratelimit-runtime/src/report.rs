@@ -70,6 +70,10 @@ pub struct LimiterReport {
     pub key: String,
     /// The configured quotas; `None` if none are configured, or the limiter is disabled.
     pub quotas: Option<Quotas>,
+    /// The quotas that apply instead, according to the last reply of the store: another process, or an operator, has
+    /// changed them. `None` if the configured ones apply, and for a key with placeholders or shards, which has many
+    /// limiters.
+    pub in_force: Option<Quotas>,
     /// Its settings by their names in the limits file; empty if it has no quota. Functions that share the limiter and
     /// wait differently have one `wait` each.
     pub settings: Vec<Setting>,
@@ -217,9 +221,14 @@ impl fmt::Display for LimiterReport {
         write!(f, "{}", self.key)?;
         let off = self.setting("enabled").filter(|_| self.quotas.is_none());
         match off {
-            None if self.settings.is_empty() => f.write_str("\n  no quota")?,
+            None if self.settings.is_empty() && self.in_force.is_none() => {
+                f.write_str("\n  no quota")?;
+            }
             Some(enabled) => write!(f, "\n  off ({})", enabled.source)?,
             None => write_settings(f, &self.settings)?,
+        }
+        if let Some(quotas) = &self.in_force {
+            write!(f, "\n  in force: {quotas} (store)")?;
         }
         self.overrides.iter().try_for_each(|entry| write!(f, "\n  override {entry}"))?;
         let is_in_force = off.is_none() && !self.settings.is_empty();

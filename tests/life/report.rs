@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ratelimit_runtime::{
-    Limits,
+    Limits, Quota,
     report::{Reconciled, Source},
 };
 use serde_json::json;
@@ -21,7 +21,9 @@ async fn it_is_json_with_quotas_as_entries_of_the_limits_file() {
   both: { limits: [{ rate: 10, per: 1s }, { rate: 1000, per: 1h }] }
 ";
     let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
-    limits.configured("plain").try_acquire(1).await.unwrap();
+    for key in ["plain", "burst", "warm", "daily", "both"] {
+        limits.configured(key).try_acquire(1).await.unwrap();
+    }
     let report = limits.report();
     let (outcome, times) = report.limiter("plain").unwrap().reconciled[0];
     assert_eq!((outcome, &*outcome.to_string(), times), (Reconciled::Created, "created", 1));
@@ -50,7 +52,58 @@ async fn it_is_json_with_quotas_as_entries_of_the_limits_file() {
         ("both", json!([{ "rate": 10, "per": "1s" }, { "rate": 1000, "per": "1h" }])),
     ] {
         assert_eq!(limiter(key)["quotas"], quotas, "{key}");
+        assert_eq!(limiter(key)["in_force"], json!(null), "{key}");
     }
+}
+
+#[tokio::test]
+async fn it_says_what_is_in_force_instead_of_the_configuration() {
+    let server = RedisServer::start();
+    let yaml = "limiters:
+  shared: { rate: 10, per: 1m }
+  both: { limits: [{ rate: 10, per: 1s }, { rate: 1000, per: 1h }] }
+  java: {}
+  split: { rate: 10, per: 1m, shards: 2 }
+prefixes:
+  - { prefix: \"user:\", rate: 10, per: 1m }
+";
+    let process = || {
+        let builder = Limits::builder().redis(server.url()).deadline(Duration::from_secs(5));
+        builder.limits_yaml(yaml).build()
+    };
+    let (limits, operator) = (process().await.unwrap(), process().await.unwrap());
+    let java = operator.configured("java");
+    java.set_rate(Quota::per_minute(3)).await.unwrap();
+    let use_all = async || {
+        for key in ["shared", "both", "java", "split", "user:1"] {
+            limits.configured(key).try_acquire(1).await.unwrap();
+        }
+    };
+    let in_force = |key: &str| {
+        let quotas = limits.report().limiter(key).unwrap().in_force.clone();
+        quotas.map(|quotas| quotas.to_string())
+    };
+    assert_eq!(in_force("shared"), None, "nothing is known of it yet");
+    use_all().await;
+    for key in ["shared", "both", "split", "user:*"] {
+        assert_eq!(in_force(key), None, "{key}");
+    }
+    assert_eq!(in_force("java").as_deref(), Some("3 per 1m"));
+    for key in ["shared", "split", "user:1"] {
+        operator.configured(key).set_rate(Quota::per_minute(4)).await.unwrap();
+    }
+    use_all().await;
+    assert_eq!(in_force("shared").as_deref(), Some("4 per 1m"));
+    assert_eq!(in_force("both"), None);
+    for key in ["user:*", "split"] {
+        assert_eq!(in_force(key), None, "{key} is many limiters, and not all of them are known");
+    }
+    let report = limits.report();
+    let shown = report.limiter("shared").unwrap().to_string();
+    assert!(shown.contains("\n  rate: 10 (limits file)\n"), "{shown}");
+    assert!(shown.contains("\n  in force: 4 per 1m (store)\n"), "{shown}");
+    let shown = report.limiter("java").unwrap().to_string();
+    assert!(shown.starts_with("java\n  in force: 3 per 1m (store)\n"), "{shown}");
 }
 
 #[tokio::test]

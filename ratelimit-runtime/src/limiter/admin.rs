@@ -13,7 +13,7 @@ use super::{
     share::together,
 };
 use crate::{
-    Quota, RateChange, Rejection, StoreError,
+    Quota, Quotas, RateChange, Rejection, StoreError,
     clock::expiry_ms,
     store::{Assertion, Config, Expiry, KeepState, Outcome, Request, StoredConfig, WriteWhen},
 };
@@ -313,6 +313,14 @@ impl Core {
         let known = self.known_of_all(limits).ok()?;
         let is_off = self.is_disabled(limits);
         Some(known.iter().filter(|_| !is_off).map(Config::quota).collect())
+    }
+
+    /// Returns the quotas of the store, if that has replied since this process has its configuration. Shards reply for
+    /// themselves.
+    pub(crate) fn confirmed_quotas(&self, limits: &Services) -> Option<Quotas> {
+        let is_new = self.is_new(&self.rule(limits));
+        let quotas = self.quotas(limits).filter(|quotas| !is_new && !quotas.is_empty())?;
+        Some(Quotas::stored(quotas))
     }
 
     fn is_disabled(&self, limits: &Services) -> bool {

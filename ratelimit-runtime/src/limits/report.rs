@@ -7,6 +7,7 @@ use std::{
 
 use super::Limits;
 use crate::{
+    Quotas,
     annotation::{self, Annotation, Cost, Location},
     report::{LimiterReport, Report, Setting, Source},
     settings::{Current, Effective, Family, Keys, wait_of_calls},
@@ -33,12 +34,16 @@ pub(super) fn report(limits: &Limits) -> Report {
         let tally = &family.tally;
         let given = family.given.load();
         let effective = current.resolve(family, None, given.as_deref()).ok();
+        let stored =
+            registry.cached(&family.label).and_then(|core| core.confirmed_quotas(services));
+        let is_other = |quotas: &Quotas| effective.as_ref().is_none_or(|one| one.quotas != *quotas);
         LimiterReport {
             key: family.key.to_string(),
             quotas: effective
                 .as_ref()
                 .filter(|one| one.set.enabled())
                 .map(|one| one.quotas.clone()),
+            in_force: stored.filter(is_other),
             settings: effective.map_or_else(Vec::new, |one| rows(&one, &sites, &current)),
             overrides: current.overrides(&family.label),
             call_sites: call_sites.collect(),

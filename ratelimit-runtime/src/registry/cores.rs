@@ -96,6 +96,13 @@ impl Cores {
         core
     }
 
+    /// Returns a limiter, if it is cached.
+    pub(super) fn get(&self, family: u32, name: &str) -> Option<Arc<Core>> {
+        let hash = self.hasher.hash_one((family, name));
+        let is = |known: &Known| known.family == family && known.core.name() == name;
+        self.shard(hash).known.find(hash, is).map(|known| Arc::clone(&known.core))
+    }
+
     fn minute(&self, limits: &Services) -> u32 {
         let minute = u32::try_from(limits.clock.now_ms() / MINUTE_MS).unwrap_or(u32::MAX);
         self.minute.fetch_max(minute, Ordering::Relaxed).max(minute)
