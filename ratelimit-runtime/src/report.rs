@@ -74,8 +74,8 @@ pub struct LimiterReport {
     /// changed them. `None` if the configured ones apply, and for a key with placeholders or shards, which has many
     /// limiters.
     pub in_force: Option<Quotas>,
-    /// Its settings by their names in the limits file; empty if it has no quota. Functions that share the limiter and
-    /// wait differently have one `wait` each.
+    /// Its settings by their names in the limits file; empty if it has no quota, unless it is a prefix, whose names can
+    /// have quotas in code. Functions that share the limiter and wait differently have one `wait` each.
     pub settings: Vec<Setting>,
     /// The overrides of the limits file for some of its names. The first match applies.
     pub overrides: Vec<Entry>,
@@ -219,7 +219,7 @@ fn write_settings(f: &mut fmt::Formatter<'_>, settings: &[Setting]) -> fmt::Resu
 impl fmt::Display for LimiterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.key)?;
-        let off = self.setting("enabled").filter(|_| self.quotas.is_none());
+        let off = self.setting("enabled").filter(|enabled| enabled.value == "false");
         match off {
             None if self.settings.is_empty() && self.in_force.is_none() => {
                 f.write_str("\n  no quota")?;

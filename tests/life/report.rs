@@ -107,6 +107,16 @@ prefixes:
 }
 
 #[tokio::test]
+async fn a_prefix_that_leaves_the_rest_to_code_is_not_without_a_quota() {
+    let yaml = "prefixes:\n  - { prefix: \"test\", rate: 2 }\n";
+    let limits = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap();
+    limits.limiter("test:1", Quota::per_second(100)).try_acquire(1).await.unwrap();
+    let report = limits.report();
+    let shown = report.limiter("test*").unwrap().to_string();
+    assert!(shown.starts_with("test*\n  rate: 2 (prefix)\n  allowed 1,"), "{shown}");
+}
+
+#[tokio::test]
 async fn a_program_starts_with_the_reference_of_the_limits_file() {
     let reference = include_str!("../../ratelimit-spec/src/limits_file/reference.yaml");
     // The store and its certificates are those of some production.

@@ -44,7 +44,12 @@ pub(super) fn report(limits: &Limits) -> Report {
                 .filter(|one| one.set.enabled())
                 .map(|one| one.quotas.clone()),
             in_force: stored.filter(is_other),
-            settings: effective.map_or_else(Vec::new, |one| rows(&one, &sites, &current)),
+            settings: match &effective {
+                Some(one) => rows(one, &sites, &current),
+                // Code may set the rest, for each name.
+                None if family.is_of_a_prefix() => current.rows(family),
+                None => Vec::new(),
+            },
             overrides: current.overrides(&family.label),
             call_sites: call_sites.collect(),
             allowed: tally.allowed.get(),

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     clock,
     members::fingerprint,
-    report::{Entry, Source},
+    report::{Entry, Setting, Source},
     store::MemberId,
 };
 
@@ -225,6 +225,11 @@ impl Current {
             report_entry(&names, Source::Override, &own.settings)
         };
         overrides.map(entry).collect()
+    }
+
+    /// Returns the settings of a template that has no quota.
+    pub(crate) fn rows(&self, family: &Family) -> Vec<Setting> {
+        rows(&merged(self.layers(family, None, None)))
     }
 
     /// Returns the settings of the limits file for names that are built at run time.
