@@ -234,9 +234,10 @@ impl LimitsFile {
     /// Returns the entry under `limiters` with exactly this key.
     #[must_use]
     pub fn limiter(&self, key: &str) -> Option<&LimiterEntry> {
-        let key_of = |index: &usize| self.limiters[*index].key.as_str();
-        let at = self.by_key.binary_search_by(|index| key_of(index).cmp(key)).ok()?;
-        Some(&self.limiters[self.by_key[at]])
+        let entry = |index: &usize| self.limiters.get(*index);
+        let key_of = |index: &usize| entry(index).map(|entry| entry.key.as_str());
+        let at = self.by_key.binary_search_by(|index| key_of(index).cmp(&Some(key))).ok()?;
+        self.by_key.get(at).and_then(entry)
     }
 
     /// Returns the limiter and the setting at a position.
