@@ -57,9 +57,9 @@ pub enum Headers {
     /// Both are those of the decision, adjusted by the permits that were refunded or charged to the request before its
     /// response began; those of a leaky bucket, and of one that warms up, are not adjusted. A token
     /// bucket can have more permits left than its rate. A response has no
-    /// `RateLimit` if nothing was counted: the request costs 0 permits, or more than the limit ever grants.
-    /// There is none while the store is unavailable either, because a process then knows only its own calls, nor for a
-    /// call that only shadow mode admitted.
+    /// `RateLimit` if nothing was counted: the request costs 0 permits, or more than the limit ever grants, or is
+    /// rejected because other requests wait already. There is none while the store is unavailable either, because a
+    /// process then knows only its own calls, nor for a call that only shadow mode admitted.
     ///
     /// [draft]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/11/
     #[default]
