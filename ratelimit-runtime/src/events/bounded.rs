@@ -84,14 +84,17 @@ impl Bounded {
 }
 
 impl Shared {
-    /// Reports an event, or counts it.
+    /// Reports an event, or counts it. The count names the last one: its cause may not be that of the first.
     pub(super) fn bounded(self: &Arc<Self>, event: Event) {
         let subject = Subject::of(&event);
         let known = self.bounded.reported().get(&subject).map(|one| Arc::clone(&one.occurrences));
-        self.counted(&known.unwrap_or_default(), || event);
+        let occurrences = known.unwrap_or_default();
+        occurrences.count.increase();
+        self.report(occurrences, event);
     }
 
-    /// Like `bounded`, for events that are counted here, so that most of them cost no more than that.
+    /// Like `bounded`, for events that are counted here, so that most of them cost no more than that, and are not even
+    /// created.
     #[inline]
     pub(super) fn counted(
         self: &Arc<Self>,
@@ -215,6 +218,22 @@ mod tests {
         let [first, more, later] = &lines[..] else { panic!("{lines:?}") };
         assert!(first.contains("no login") && more.contains("no login (1 more"), "{lines:?}");
         assert!(later.contains("no rights (2 more"), "{lines:?}");
+    }
+
+    /// The password was changed while calls failed for another cause.
+    #[test]
+    fn a_count_names_the_last_cause() {
+        let (events, lines) = logged();
+        for cause in ["wrong type", "wrong type", "wrong type", "no login"] {
+            let (limiter, error) = (Arc::from("search"), StoreError::misconfigured(cause));
+            events.emit(&Event::Misconfigured { limiter, error });
+        }
+        events.0.report_repeated();
+        let lines = lines.lock().unwrap();
+        assert!(
+            lines[0].contains("wrong type") && lines[1].contains("no login (3 more"),
+            "{lines:?}"
+        );
     }
 
     /// A limiter that is evicted and created again counts anew, and two callers may be the first at once.
