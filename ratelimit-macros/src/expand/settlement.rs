@@ -61,11 +61,19 @@ fn moves(
         mutable.map(|Variable { attrs, name, .. }| generated!(#(#attrs)* #[allow(clippy::used_underscore_binding)] let _ = &mut #name;));
     let parameters = parameters.iter().map(|Variable { attrs, mutability, name, .. }| {
         let is_used = guards.iter().any(|guard| guard.mentions(name));
-        let unused = is_used.then(|| generated!(, unused_variables));
+        let (lints, used) = match name.to_string().starts_with('_') {
+            true => (
+                generated!(, clippy::no_effect_underscore_binding, clippy::used_underscore_binding),
+                None,
+            ),
+            // Not `allow`, because a crate can forbid the lint.
+            false => (TokenStream::new(), is_used.then(|| generated!(#(#attrs)* let _ = &#name;))),
+        };
         generated! {
-            #[allow(clippy::no_effect_underscore_binding, clippy::shadow_same, clippy::used_underscore_binding #unused)]
+            #[allow(clippy::shadow_same #lints)]
             #(#attrs)*
             let #mutability #name = #name;
+            #used
         }
     });
     let permits = guards.iter().filter_map(|guard| guard.bind);

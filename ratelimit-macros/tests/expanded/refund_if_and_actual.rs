@@ -42,20 +42,12 @@ async fn complete(tenant: u64, prompt: &str) -> Result<Answer, LlmError> {
         > {
             return __result;
         }
-        #[allow(
-            clippy::no_effect_underscore_binding,
-            clippy::shadow_same,
-            clippy::used_underscore_binding,
-            unused_variables
-        )]
+        #[allow(clippy::shadow_same)]
         let tenant = tenant;
-        #[allow(
-            clippy::no_effect_underscore_binding,
-            clippy::shadow_same,
-            clippy::used_underscore_binding,
-            unused_variables
-        )]
+        let _ = &tenant;
+        #[allow(clippy::shadow_same)]
         let prompt = prompt;
+        let _ = &prompt;
         {
             model().complete(prompt).await
         }

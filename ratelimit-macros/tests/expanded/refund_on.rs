@@ -30,11 +30,7 @@ async fn quote(&self, item: &str) -> Result<Price, ShopError> {
         > {
             return __result;
         }
-        #[allow(
-            clippy::no_effect_underscore_binding,
-            clippy::shadow_same,
-            clippy::used_underscore_binding
-        )]
+        #[allow(clippy::shadow_same)]
         let item = item;
         {
             Ok(self.prices().await?.of(item))

@@ -44,24 +44,16 @@ async fn quote(
         > {
             return __result;
         }
-        #[allow(
-            clippy::no_effect_underscore_binding,
-            clippy::shadow_same,
-            clippy::used_underscore_binding
-        )]
+        #[allow(clippy::shadow_same)]
         #[cfg(unix)]
         #[allow(unused_variables)]
         let item = item;
-        #[allow(
-            clippy::no_effect_underscore_binding,
-            clippy::shadow_same,
-            clippy::used_underscore_binding
-        )]
+        #[allow(clippy::shadow_same)]
         #[cfg_attr(unix, deny(unused_variables))]
         let day = day;
         #[allow(
-            clippy::no_effect_underscore_binding,
             clippy::shadow_same,
+            clippy::no_effect_underscore_binding,
             clippy::used_underscore_binding
         )]
         let _old = _old;

@@ -49,13 +49,9 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         > {
             return __result;
         }
-        #[allow(
-            clippy::no_effect_underscore_binding,
-            clippy::shadow_same,
-            clippy::used_underscore_binding,
-            unused_variables
-        )]
+        #[allow(clippy::shadow_same)]
         let user = user;
+        let _ = &user;
         {
             price(user).await
         }
