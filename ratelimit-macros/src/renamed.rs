@@ -1,4 +1,4 @@
-//! Detects a runtime that is renamed in `Cargo.toml`.
+//! Detects a runtime that is renamed in `Cargo.toml`, or is not there.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,29 +9,46 @@ use crate::seen;
 
 const CRATE: &str = "ratelimit_runtime";
 
-/// Returns the name of the runtime in the crate being compiled, if it is renamed there.
-///
-/// The name is on rustc's command line, as in `--extern limits=/target/libratelimit_runtime-1a2b.rmeta`. If it is not,
-/// rustc reports the unresolved path itself.
-pub(crate) fn runtime() -> Option<&'static str> {
-    static NAME: OnceLock<Option<String>> = OnceLock::new();
-    let find = || seen::is_a_compiler().then(|| find(env::args_os())).flatten();
-    NAME.get_or_init(find).as_deref()
+/// The runtime among the dependencies of the crate being compiled.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Dependency {
+    /// Under its own name, or unknown: rustc reports an unresolved path itself.
+    Usual,
+    Renamed(String),
+    /// A dependency re-exports the macro.
+    Missing,
 }
 
-fn find(arguments: impl IntoIterator<Item = OsString>) -> Option<String> {
-    let mut found = None;
+/// Returns the runtime's name in the crate being compiled.
+///
+/// The name is on rustc's command line, as in `--extern limits=/target/libratelimit_runtime-1a2b.rmeta`.
+pub(crate) fn runtime() -> &'static Dependency {
+    static FOUND: OnceLock<Dependency> = OnceLock::new();
+    FOUND.get_or_init(|| match seen::is_a_compiler() {
+        true => find(env::args_os()),
+        false => Dependency::Usual,
+    })
+}
+
+fn find(arguments: impl IntoIterator<Item = OsString>) -> Dependency {
+    let mut found = Dependency::Usual;
     let mut follows = false;
     for argument in arguments.into_iter().filter_map(|argument| argument.into_string().ok()) {
-        let value = argument.strip_prefix("--extern=").or(follows.then_some(&*argument));
-        if let Some((name, path)) = value.and_then(|value| value.split_once('=')) {
+        // More arguments are in that file.
+        if argument.starts_with('@') {
+            return Dependency::Usual;
+        }
+        if let Some(value) = argument.strip_prefix("--extern=").or(follows.then_some(&*argument)) {
+            let (name, path) = value.split_once('=').unwrap_or((value, ""));
             // Options come first: `priv:limits`.
             let name = name.rsplit(':').next().unwrap_or(name);
             if name == CRATE {
-                return None;
+                return Dependency::Usual;
             }
             if is_the_runtime(Path::new(path)) {
-                found = Some(name.to_owned());
+                found = Dependency::Renamed(name.to_owned());
+            } else if found == Dependency::Usual && !path.is_empty() {
+                found = Dependency::Missing;
             }
         }
         follows = argument == "--extern";
@@ -51,23 +68,31 @@ mod tests {
 
     #[test]
     fn the_name_is_that_of_the_command_line() {
-        for (command, name) in [
-            ("rustc --extern rl=/t/libratelimit_runtime-1a2b.rmeta", Some("rl")),
+        let renamed = || Dependency::Renamed("rl".to_owned());
+        for (command, runtime) in [
+            ("rustc --extern rl=/t/libratelimit_runtime-1a2b.rmeta", renamed()),
             (
                 "rustc --extern=priv:rl=/t/libratelimit_runtime.rlib --extern b=/t/libb.rlib",
-                Some("rl"),
+                renamed(),
             ),
-            ("rustc --extern ratelimit_runtime=/t/libratelimit_runtime-1a2b.rmeta", None),
+            ("rustc --extern b=/t/libb.rlib --extern rl=/t/libratelimit_runtime.rlib", renamed()),
+            ("rustc --extern ratelimit_runtime=/t/libratelimit_runtime-1.rmeta", Dependency::Usual),
+            ("rustc --extern b=/t/libb.rlib --extern ratelimit_runtime", Dependency::Usual),
             (
                 "rustc --extern rl=/t/libratelimit_runtime-1.rlib --extern ratelimit_runtime=/t/libratelimit_runtime-1.rlib",
-                None,
+                Dependency::Usual,
             ),
-            ("rustc --extern other=/t/libratelimit_runtime_x-1a2b.rmeta --extern proc_macro", None),
-            ("rustc rl=/t/libratelimit_runtime-1a2b.rmeta --extern", None),
-            ("rustc", None),
+            (
+                "rustc --extern b=/t/libratelimit_runtime_x-1a2b.rmeta --extern proc_macro",
+                Dependency::Missing,
+            ),
+            ("rustc --extern b=/t/libb.rlib @/t/arguments", Dependency::Usual),
+            ("rustc --extern proc_macro", Dependency::Usual),
+            ("rustc rl=/t/libratelimit_runtime-1a2b.rmeta --extern", Dependency::Usual),
+            ("rustc", Dependency::Usual),
         ] {
             let found = find(command.split(' ').map(OsString::from));
-            assert_eq!(found.as_deref(), name, "{command}");
+            assert_eq!(found, runtime, "{command}");
         }
     }
 }

@@ -5,7 +5,8 @@ use quote::{ToTokens, quote_spanned};
 
 use crate::hygiene::{generated, reported_at};
 use crate::problems::Problems;
-use crate::{renamed, seen};
+use crate::renamed::{self, Dependency};
+use crate::seen;
 
 /// Paths into the runtime.
 pub(crate) struct Runtime(TokenStream);
@@ -18,17 +19,25 @@ impl Runtime {
         })
     }
 
-    /// Returns the paths, and reports a renamed dependency if its name is missing.
+    /// Returns the paths, and reports if the usual one cannot be right.
     pub(crate) fn find(krate: Option<&syn::Path>, place: Span, problems: &mut Problems) -> Self {
-        match renamed::runtime().filter(|_| krate.is_none()) {
-            Some(name) => {
+        match renamed::runtime() {
+            Dependency::Renamed(name) if krate.is_none() => {
                 if seen::is_first("the runtime's name", place) {
                     problems.at(place, format!("`ratelimit_runtime` is named `{name}` in this crate; write `crate = ::{name}`"));
                 }
                 let name = Ident::new_raw(name, Span::mixed_site());
                 Self(generated!(::#name))
             }
-            None => Self::new(krate),
+            Dependency::Missing if krate.is_none() => {
+                problems.at(
+                    place,
+                    "`ratelimit_runtime` is not a dependency of this crate; write `crate = path::to::ratelimit_runtime`, or \
+                     add it to `Cargo.toml`",
+                );
+                Self::new(None)
+            }
+            _ => Self::new(krate),
         }
     }
 

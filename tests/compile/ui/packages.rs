@@ -87,6 +87,27 @@ fn a_renamed_dependency_needs_its_name() {
 }
 
 #[test]
+fn a_re_exported_macro_needs_the_path_of_the_runtime() {
+    let middle = Shop::new("middle", "ratelimit-runtime", FEATURES);
+    middle.write("src/lib.rs", "pub use ratelimit_runtime::{self, rate_limit};");
+
+    let shop = Shop::new("re-exported", "ratelimit-runtime", FEATURES);
+    shop.depends_on(&middle);
+    let source = SOURCE
+        .replace("ratelimit_runtime::", "middle::")
+        .replace("\")]", "\", rate = 2, per = \"1s\")]");
+    shop.write("src/lib.rs", &source);
+    let expected = include_str!("packages/re_exported.stderr").trim();
+    assert_eq!(errors(&shop.does_not_compile()), [expected]);
+
+    shop.write(
+        "src/lib.rs",
+        &source.replace("\"1s\"", "\"1s\", crate = middle::ratelimit_runtime"),
+    );
+    shop.compiles();
+}
+
+#[test]
 fn a_package_away_from_its_workspace_needs_its_numbers() {
     let shop = Shop::new("packaged", "ratelimit-runtime", FEATURES);
     shop.write("ratelimit.yaml", DECLARED);

@@ -51,6 +51,17 @@ impl Shop {
         fs::write(self.dir.join(name), text).unwrap();
     }
 
+    /// Depends on that package instead of the runtime.
+    pub(crate) fn depends_on(&self, other: &Self) {
+        let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).unwrap();
+        let (manifest, _) = manifest.split_once("[dependencies]").expect("there are some");
+        let (name, path) = (other.name, &other.dir);
+        self.write(
+            "Cargo.toml",
+            &format!("{manifest}[dependencies]\n{name} = {{ path = {path:?} }}\n"),
+        );
+    }
+
     /// Changes the edition of this package.
     pub(crate) fn in_edition(&self, edition: &str) {
         let manifest = fs::read_to_string(self.dir.join("Cargo.toml")).unwrap();
