@@ -74,7 +74,7 @@ fn unguarded(
     let names = function.names();
     let permits = all.iter().filter_map(|args| {
         let name = args.bind.value().filter(|name| !names.contains(name))?;
-        let (ty, option) = (runtime.permit(), generated!(::core::option::Option));
+        let (ty, option) = (runtime.public("Permit"), generated!(::core::option::Option));
         let ty = if args.skip_if.is_absent() { ty } else { generated!(#option<#ty>) };
         Some(generated! {
             let #name: #ty = #option::None.unwrap();
@@ -109,10 +109,10 @@ fn with_body(function: &Function, change: impl FnOnce(TokenStream) -> TokenStrea
 
 /// Parses an attribute below the one that is expanded.
 fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
-    let tokens = match &attribute.meta {
-        Meta::List(list) => list.tokens.clone(),
-        // Without any arguments, the key is missing.
-        Meta::Path(_) => TokenStream::new(),
+    let mut args = match &attribute.meta {
+        Meta::List(list) => Args::parse(list.tokens.clone(), problems),
+        // The key is missing.
+        Meta::Path(_) => Args::default(),
         // On the attribute that is expanded, rustc itself reports this form.
         Meta::NameValue(value) => {
             let limit = quota_in(&value.value);
@@ -124,16 +124,14 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
                     "expected arguments in parentheses; write `#[rate_limit(key = \"orders\"{limit})]`"
                 ),
             );
-            TokenStream::new()
+            let mut args = Args::default();
+            args.key.give_up();
+            args.rate.give_up();
+            args.per.give_up();
+            args
         }
     };
-    let mut args = Args::parse(tokens, problems);
     args.below = Some(attribute.path().span());
-    if matches!(attribute.meta, Meta::NameValue(_)) {
-        args.key.give_up();
-        args.rate.give_up();
-        args.per.give_up();
-    }
     args
 }
 

@@ -180,7 +180,7 @@ pub(crate) fn expand(input: TokenStream, lookup: &Lookup) -> TokenStream {
 /// Returns the mistakes, as an expression of the expected type.
 fn mistaken(runtime: &Runtime, problems: Problems) -> TokenStream {
     let (errors, _) = problems.into_tokens();
-    let limiter = runtime.limiter();
+    let limiter = runtime.public("Limiter");
     generated!({ #errors ::core::option::Option::<#limiter>::None.unwrap() })
 }
 

@@ -41,16 +41,10 @@ impl Runtime {
         }
     }
 
-    /// `::ratelimit_runtime::Limiter`
-    pub(crate) fn limiter(&self) -> TokenStream {
-        let krate = &self.0;
-        generated!(#krate::Limiter)
-    }
-
-    /// `::ratelimit_runtime::Permit`
-    pub(crate) fn permit(&self) -> TokenStream {
-        let krate = &self.0;
-        generated!(#krate::Permit)
+    /// A public type, such as `::ratelimit_runtime::Limiter`.
+    pub(crate) fn public(&self, ty: &str) -> TokenStream {
+        let (krate, ty) = (&self.0, Ident::new(ty, Span::mixed_site()));
+        generated!(#krate::#ty)
     }
 
     /// `use ::ratelimit_runtime::__private as __rt;`

@@ -17,7 +17,7 @@ use ratelimit_spec::{OnStoreError, Settings, Wait, WordError, parse_duration};
 use syn::ext::IdentExt;
 use syn::{Expr, Ident, LitStr};
 
-use crate::args::{Arg, Args, Number, Slot};
+use crate::args::Args;
 use crate::function::{Code, Function};
 use crate::key::Key;
 use crate::limits_file::Lookup;
@@ -26,7 +26,7 @@ use crate::problems::Problems;
 pub(crate) use declared::{Declared, FromFile, Numbers, declared};
 pub(crate) use names::{Part, identifier, reference};
 pub(crate) use numbers::Permits;
-pub(crate) use settlement::{bound_names_differ, holds_impl};
+pub(crate) use settlement::bound_names_differ;
 
 /// The message about a wait of no time.
 const NO_WAIT: &str = "`wait` is 0; write `wait = \"none\"`";
@@ -50,10 +50,7 @@ pub(crate) struct Guard<'a> {
 impl Guard<'_> {
     /// Returns whether a call can be rejected.
     pub(crate) fn can_reject(&self) -> bool {
-        let waits = matches!(self.said.wait, None | Some(Wait::Forever));
-        let asks_the_store = self.said.on_store_error == Some(OnStoreError::Reject);
-        let computed = matches!(self.permits, Permits::Computed(_));
-        !waits || asks_the_store || computed || self.fallback.is_some()
+        may_reject(&self.said, self.permits) || self.fallback.is_some()
     }
 
     /// Returns whether the key or an expression of the annotation has this name in it.
@@ -73,7 +70,23 @@ impl Guard<'_> {
     }
 }
 
-/// Returns whether code has this name in it.
+/// Returns whether a call with these settings can be rejected.
+fn may_reject(said: &Settings, permits: Permits<'_>) -> bool {
+    let waits = matches!(said.wait, None | Some(Wait::Forever));
+    let asks_the_store = said.on_store_error == Some(OnStoreError::Reject);
+    !waits || asks_the_store || matches!(permits, Permits::Computed(_))
+}
+
+/// Returns whether code has this word in it, outside of literals.
+pub(crate) fn has_word(code: TokenStream, word: &str) -> bool {
+    code.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == word,
+        TokenTree::Group(group) => has_word(group.stream(), word),
+        _ => false,
+    })
+}
+
+/// Returns whether code uses this variable.
 pub(crate) fn holds(code: TokenStream, name: &Ident) -> bool {
     code.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *name,
@@ -131,7 +144,7 @@ pub(crate) fn validate<'a>(
     let permits = numbers::permits(&args.permits, problems);
     let declared = declared(key.as_ref(), args.place(), lookup, problems);
     let numbers = declared.numbers(args, rate, said.per, problems);
-    fallback_can_be_called(args, &said, &declared, problems);
+    fallback_can_be_called(args, &said, permits, &declared, problems);
     let pairs = limits.as_ref().map_or(&[][..], |limits| &limits.pairs);
     conflicts::check(args, &said, pairs, permits, &declared, problems);
     let numbers = Numbers { limits: limits.and_then(|limits| limits.code), ..numbers };
@@ -167,7 +180,8 @@ pub(crate) fn needs_an_async_body(function: &Function, problems: &mut Problems) 
                 "no `Box::pin(async move { .. })` found in this body; write an `async fn`, or put `#[rate_limit]` above \
                  the attribute that rewrites the body",
             ),
-            Code::Sync(body) if is_rewritten(body) => problems.on(
+            // Another attribute has made it a plain function.
+            Code::Sync(body) if has_word(body.clone(), "block_on") => problems.on(
                 sig.fn_token,
                 "an attribute above `#[rate_limit]` has removed `async`, as `#[tokio::test]` does; put `#[rate_limit]` \
                  above it",
@@ -178,15 +192,6 @@ pub(crate) fn needs_an_async_body(function: &Function, problems: &mut Problems) 
             ),
         },
     }
-}
-
-/// Returns whether another attribute, such as one for tests, has made an `async fn` with this body a plain function.
-fn is_rewritten(body: &TokenStream) -> bool {
-    body.clone().into_iter().any(|token| match token {
-        TokenTree::Ident(name) => name == "block_on",
-        TokenTree::Group(group) => is_rewritten(&group.stream()),
-        _ => false,
-    })
 }
 
 fn key<'a>(args: &'a Args, problems: &mut Problems) -> Option<Key<'a>> {
@@ -226,20 +231,15 @@ fn wait(word: &str) -> Result<Wait, String> {
 fn fallback_can_be_called(
     args: &Args,
     said: &Settings,
+    permits: Option<Permits<'_>>,
     declared: &Declared<'_>,
     problems: &mut Problems,
 ) {
-    let Slot::Given(fallback) = &args.fallback else {
-        return;
-    };
-    let waits_forever = args.wait.is_absent() || said.wait == Some(Wait::Forever);
-    let never_refuses = args.on_store_error.is_absent()
-        || matches!(said.on_store_error, Some(OnStoreError::Local | OnStoreError::Allow));
-    let fixed = matches!(
-        args.permits,
-        Slot::Absent | Slot::Given(Arg { value: Number::Literal { .. }, .. })
-    );
-    if !(waits_forever && never_refuses && fixed) || declared.may_reject() {
+    let (Some(fallback), Some(permits)) = (args.fallback.given(), permits) else { return };
+    // What a word with a mistake is meant to say is not known.
+    let is_read = (args.wait.is_absent() || said.wait.is_some())
+        && (args.on_store_error.is_absent() || said.on_store_error.is_some());
+    if !is_read || may_reject(said, permits) || declared.may_reject() {
         return;
     }
     problems.at(

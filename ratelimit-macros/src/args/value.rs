@@ -24,19 +24,14 @@ pub(super) trait Value: Sized {
 
 impl Value for LitStr {
     fn read(name: &Ident, value: Expr) -> syn::Result<Self> {
-        match value {
-            Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
-            other => match word(name, &other) {
-                Some(word) => Err(not_a_string(name, &other, &format!("\"{word}\""))),
-                None => Err(not_a_string(name, &other, example(name))),
-            },
+        if let Some(text) = string(&value) {
+            return Ok(text.clone());
         }
+        let word = word(name, &value).map(|word| format!("\"{word}\""));
+        let word = word.as_deref().unwrap_or(example(name));
+        let message = format!("expected a string literal for `{name}`; write `{name} = {word}`");
+        Err(syn::Error::new_spanned(value, message))
     }
-}
-
-fn not_a_string(name: &Ident, found: &Expr, example: &str) -> syn::Error {
-    let message = format!("expected a string literal for `{name}`; write `{name} = {example}`");
-    syn::Error::new_spanned(found, message)
 }
 
 /// Returns the word that was meant by a value without quotes.
@@ -79,9 +74,7 @@ impl Value for Number {
 /// value is clear.
 fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
     let what = "an integer or the path of a constant";
-    let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = value else {
-        return expected(name, what, value);
-    };
+    let Some(text) = string(value) else { return expected(name, what, value) };
     let advice = match (quota(text), text.value().parse::<u32>()) {
         (Some((rate, per)), _) if name == "rate" => format!("rate = {rate}, per = \"{per}\""),
         (_, Ok(number)) => format!("{name} = {number}"),
@@ -92,10 +85,7 @@ fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
 
 /// Returns the rate and the window of a string such as `"100/s"`.
 pub(crate) fn quota_in(value: &Expr) -> Option<(u32, String)> {
-    match value {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => quota(text),
-        _ => None,
-    }
+    quota(string(value)?)
 }
 
 /// Returns the rate and the window of `100/s`, `100/1s` or `100 per 1s`.
@@ -125,10 +115,13 @@ pub(super) fn permits(name: &Ident, value: Expr) -> syn::Result<Number> {
 
 /// Returns the code in a string literal.
 fn quoted(value: &Expr) -> Option<String> {
+    let text = string(value)?;
+    text.parse::<Expr>().is_ok().then(|| text.value())
+}
+
+fn string(value: &Expr) -> Option<&LitStr> {
     match value {
-        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => {
-            text.parse::<Expr>().is_ok().then(|| text.value())
-        }
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Some(text),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use crate::function::{Function, ends};
 use crate::hygiene::{delimited, generated, reported_at};
 use crate::runtime::Runtime;
 use crate::site;
-use crate::validate::{Guard, Permits, holds_impl};
+use crate::validate::{Guard, Permits, has_word};
 
 /// Generates the statements that take the permits of all attributes, or leave the function.
 pub(super) fn admission(
@@ -147,7 +147,7 @@ fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenS
     let code = function.in_its_body(fallback.to_token_stream());
     // A generic fallback returns what the function returns, if that has a name.
     let output = match function.output() {
-        Some(output) if holds_impl(output.to_token_stream()) => {
+        Some(output) if has_word(output.to_token_stream(), "impl") => {
             generated!(#private::ReturnTypeIsImplTrait)
         }
         Some(output) => output.to_token_stream(),

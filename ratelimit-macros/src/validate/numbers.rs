@@ -15,17 +15,16 @@ pub(crate) enum Permits<'a> {
 
 /// Checks a `rate` or a `burst`.
 pub(super) fn number(number: &Arg<Number>, problems: &mut Problems) -> Option<Expr> {
-    let (value, source) = match &number.value {
-        Number::Code(path) => return Some(path.clone()),
-        Number::Literal { value, source } => (*value, source),
-    };
-    match check_number(&number.name.to_string(), value.into()) {
-        Ok(_) => Some(source.clone()),
-        Err(error) => {
-            problems.on(source, error);
-            None
+    match &number.value {
+        Number::Code(path) => Some(path.clone()),
+        Number::Literal { value, source } => {
+            checked(&number.name.to_string(), *value, source, problems).map(|_| source.clone())
         }
     }
+}
+
+fn checked(name: &str, value: i64, source: &Expr, problems: &mut Problems) -> Option<u32> {
+    check_number(name, value.into()).map_err(|error| problems.on(source, error)).ok()
 }
 
 /// Returns the value of a number, or 1 for a constant, because 1 conflicts with no other setting but `shards`.
@@ -37,17 +36,12 @@ pub(super) fn known(slot: &Slot<Number>) -> Option<u32> {
 }
 
 pub(super) fn permits<'a>(slot: &'a Slot<Number>, problems: &mut Problems) -> Option<Permits<'a>> {
-    let (value, source) = match slot {
-        Slot::Absent => return Some(Permits::Fixed(1)),
-        Slot::Broken | Slot::Misnamed => return None,
-        Slot::Given(Arg { value: Number::Code(expr), .. }) => return Some(Permits::Computed(expr)),
-        Slot::Given(Arg { value: Number::Literal { value, source }, .. }) => (*value, source),
-    };
-    match check_number("permits", value.into()) {
-        Ok(permits) => Some(Permits::Fixed(permits)),
-        Err(error) => {
-            problems.on(source, error);
-            None
+    match slot {
+        Slot::Absent => Some(Permits::Fixed(1)),
+        Slot::Broken | Slot::Misnamed => None,
+        Slot::Given(Arg { value: Number::Code(expr), .. }) => Some(Permits::Computed(expr)),
+        Slot::Given(Arg { value: Number::Literal { value, source }, .. }) => {
+            checked("permits", *value, source, problems).map(Permits::Fixed)
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Arguments that decide about the permits once the body has run: `refund_on`, `refund_if`, `actual`, `bind`.
 
-use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::Type;
 
+use super::has_word;
 use crate::args::Args;
 use crate::function::Function;
 use crate::problems::Problems;
@@ -45,7 +45,7 @@ fn arguments_fit_together(args: &Args, problems: &mut Problems) {
 fn result_has_a_name(args: &Args, function: &Function, problems: &mut Problems) {
     let Some(argument) = OF_THE_RESULT.iter().find_map(|name| args.name_of(name)) else { return };
     let Some(output) = function.output() else { return };
-    if holds_impl(output.to_token_stream()) {
+    if has_word(output.to_token_stream(), "impl") {
         problems.on(
             output,
             format!(
@@ -100,12 +100,4 @@ pub(crate) fn bound_names_differ(all: &[Args], problems: &mut Problems) {
             );
         }
     }
-}
-
-pub(crate) fn holds_impl(ty: TokenStream) -> bool {
-    ty.into_iter().any(|token| match token {
-        TokenTree::Ident(name) => name == "impl",
-        TokenTree::Group(group) => holds_impl(group.stream()),
-        _ => false,
-    })
 }
