@@ -158,7 +158,7 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
 //     settle_later(__permit_0, __used_0);
 //     __result
 //
-// A single attribute that keeps no permit takes it as follows; the body stays as it is.
+// A single attribute that keeps no permit takes it as follows, in a block with its items; the body stays as it is.
 //     let __request_0 = __LIMIT_0.acquire(1, &[key_part(&user_id)]);
 //     if let Err(__rejection) = __request_0.await {
 //         return reject(__rejection);
@@ -177,19 +177,14 @@ fn guarded(
         site::site(runtime, &limit, &guard.key, Some(&function_name), &settings)
     });
     let dependencies = site::dependencies(runtime, lookup);
-    let admission = admission(runtime, guards, function);
+    let items = generated!(#import #(#sites)* #dependencies);
+    let admission = admission(runtime, guards, function, &items);
     let body = if settles(guards) {
         settled(runtime, guards, function, body)
     } else {
         block(body, function)
     };
-    generated! {
-        #import
-        #(#sites)*
-        #dependencies
-        #admission
-        #body
-    }
+    generated!(#admission #body)
 }
 
 /// Returns a name such as `__permit_0`, for the first attribute.

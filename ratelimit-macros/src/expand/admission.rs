@@ -10,11 +10,12 @@ use crate::runtime::Runtime;
 use crate::site;
 use crate::validate::{Guard, Permits, has_word};
 
-/// Generates the statements that take the permits of all attributes, or leave the function.
+/// Generates the statements that take the permits of all attributes, or leave the function, after the items they use.
 pub(super) fn admission(
     runtime: &Runtime,
     guards: &[Guard<'_>],
     function: &Function,
+    items: &TokenStream,
 ) -> TokenStream {
     let way_out = way_out(runtime, guards, function);
     // The usual form has code of its own, which compiles in less time and is smaller.
@@ -24,7 +25,7 @@ pub(super) fn admission(
     let requests = generated!(#(#requests)*);
     if !is_simple {
         let admission = bound(runtime, guards, way_out);
-        return generated!(#requests #admission);
+        return generated!(#items #requests #admission);
     }
     let rest = match way_out {
         None => generated!(let _ = __rest.await;),
@@ -34,9 +35,10 @@ pub(super) fn admission(
             }
         },
     };
-    // In a block, so that the request is no part of the future while the body runs.
+    // In a block, so that the request is no part of the future while the body runs, and the body does not see our items.
     generated! {
         {
+            #items
             #requests
             if let ::core::option::Option::Some(__rest) = __request_0 {
                 #rest

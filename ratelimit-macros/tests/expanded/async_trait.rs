@@ -57,26 +57,26 @@ where
             __arg2
         };
         {
-            use ::ratelimit_runtime::__private as __rt;
-            static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
-                key: "orders:{self.name}:{tenant}",
-                at: ::core::concat!(
-                    ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
-                    "::place"
-                ),
-                rate: 2,
-                per_ms: 1000,
-                cost: __rt::Cost::Computed,
-                fallible: true,
-                ..__rt::Annotation::NONE
-            });
-            __rt::submit! {
-                __rt::Registered(& __LIMIT_0.annotation)
-            }
-            const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
-                "RATELIMIT_LIMITS"
-            );
             {
+                use ::ratelimit_runtime::__private as __rt;
+                static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+                    key: "orders:{self.name}:{tenant}",
+                    at: ::core::concat!(
+                        ::core::file!(), ":", ::core::line!(), " ",
+                        ::core::module_path!(), "::place"
+                    ),
+                    rate: 2,
+                    per_ms: 1000,
+                    cost: __rt::Cost::Computed,
+                    fallible: true,
+                    ..__rt::Annotation::NONE
+                });
+                __rt::submit! {
+                    __rt::Registered(& __LIMIT_0.annotation)
+                }
+                const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+                    "RATELIMIT_LIMITS"
+                );
                 let __request_0 = __LIMIT_0
                     .acquire(
                         __rt::permits(__self.cost(&order)),

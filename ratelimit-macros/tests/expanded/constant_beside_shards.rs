@@ -4,29 +4,32 @@
 // }
 
 async fn quote() -> Price {
-    use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
-        key: "quote",
-        at: ::core::concat!(
-            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
-        ),
-        rate: __rt::rate(limits::QUOTES),
-        per_ms: 1000,
-        algorithm: __rt::Some(__rt::Algorithm::TokenBucket),
-        burst: __rt::burst(BURST),
-        ..__rt::Annotation::NONE
-    });
-    __rt::submit! {
-        __rt::Registered(& __LIMIT_0.annotation)
-    }
-    __rt::submit! {
-        __rt::CompiledWith("ratelimit.yaml")
-    }
-    const _: &[::core::primitive::u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
-    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
-        "RATELIMIT_LIMITS"
-    );
     {
+        use ::ratelimit_runtime::__private as __rt;
+        static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+            key: "quote",
+            at: ::core::concat!(
+                ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                "::quote"
+            ),
+            rate: __rt::rate(limits::QUOTES),
+            per_ms: 1000,
+            algorithm: __rt::Some(__rt::Algorithm::TokenBucket),
+            burst: __rt::burst(BURST),
+            ..__rt::Annotation::NONE
+        });
+        __rt::submit! {
+            __rt::Registered(& __LIMIT_0.annotation)
+        }
+        __rt::submit! {
+            __rt::CompiledWith("ratelimit.yaml")
+        }
+        const _: &[::core::primitive::u8] = ::core::include_bytes!(
+            "/shop/ratelimit.yaml"
+        );
+        const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+            "RATELIMIT_LIMITS"
+        );
         let __request_0 = __LIMIT_0.acquire(1, &[]);
         if let ::core::option::Option::Some(__rest) = __request_0 {
             let _ = __rest.await;

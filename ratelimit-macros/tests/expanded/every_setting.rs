@@ -14,30 +14,33 @@
 // }
 
 async fn quote() -> Result<Price, ShopError> {
-    use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
-        key: "quote",
-        at: ::core::concat!(
-            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
-        ),
-        rate: 100,
-        per_ms: 250,
-        mode: __rt::Some(__rt::Mode::PerClient),
-        algorithm: __rt::Some(__rt::Algorithm::TokenBucket),
-        burst: 200,
-        wait: __rt::Some(__rt::Wait::UpTo(::core::time::Duration::from_millis(2000))),
-        on_store_error: __rt::Some(__rt::OnStoreError::Reject),
-        cost: __rt::Cost::Literal(3),
-        fallible: true,
-        ..__rt::Annotation::NONE
-    });
-    __rt::submit! {
-        __rt::Registered(& __LIMIT_0.annotation)
-    }
-    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
-        "RATELIMIT_LIMITS"
-    );
     {
+        use ::ratelimit_runtime::__private as __rt;
+        static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+            key: "quote",
+            at: ::core::concat!(
+                ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                "::quote"
+            ),
+            rate: 100,
+            per_ms: 250,
+            mode: __rt::Some(__rt::Mode::PerClient),
+            algorithm: __rt::Some(__rt::Algorithm::TokenBucket),
+            burst: 200,
+            wait: __rt::Some(
+                __rt::Wait::UpTo(::core::time::Duration::from_millis(2000)),
+            ),
+            on_store_error: __rt::Some(__rt::OnStoreError::Reject),
+            cost: __rt::Cost::Literal(3),
+            fallible: true,
+            ..__rt::Annotation::NONE
+        });
+        __rt::submit! {
+            __rt::Registered(& __LIMIT_0.annotation)
+        }
+        const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+            "RATELIMIT_LIMITS"
+        );
         let __request_0 = __LIMIT_0.acquire(3, &[]);
         if let ::core::option::Option::Some(__rest) = __request_0 {
             if let ::core::result::Result::Err(__rejection) = __rest.await {

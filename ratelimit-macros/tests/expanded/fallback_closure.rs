@@ -4,25 +4,26 @@
 // }
 
 async fn quote(item: &str) -> Price {
-    use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
-        key: "quote",
-        at: ::core::concat!(
-            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::quote"
-        ),
-        rate: 2,
-        per_ms: 1000,
-        wait: __rt::Some(__rt::Wait::None),
-        fallible: true,
-        ..__rt::Annotation::NONE
-    });
-    __rt::submit! {
-        __rt::Registered(& __LIMIT_0.annotation)
-    }
-    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
-        "RATELIMIT_LIMITS"
-    );
     {
+        use ::ratelimit_runtime::__private as __rt;
+        static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+            key: "quote",
+            at: ::core::concat!(
+                ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                "::quote"
+            ),
+            rate: 2,
+            per_ms: 1000,
+            wait: __rt::Some(__rt::Wait::None),
+            fallible: true,
+            ..__rt::Annotation::NONE
+        });
+        __rt::submit! {
+            __rt::Registered(& __LIMIT_0.annotation)
+        }
+        const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+            "RATELIMIT_LIMITS"
+        );
         let __request_0 = __LIMIT_0.acquire(1, &[]);
         if let ::core::option::Option::Some(__rest) = __request_0 {
             if let ::core::result::Result::Err(__rejection) = __rest.await {

@@ -15,23 +15,24 @@ async fn place<'a, T, const N: usize>(
 where
     T: Send,
 {
-    use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
-        key: "{{shop}}:{order.tenant.0}:{self.name}:{user?}:{b}",
-        at: ::core::concat!(
-            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::place"
-        ),
-        rate: __rt::rate(limits::ORDERS),
-        per_ms: 5400000,
-        ..__rt::Annotation::NONE
-    });
-    __rt::submit! {
-        __rt::Registered(& __LIMIT_0.annotation)
-    }
-    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
-        "RATELIMIT_LIMITS"
-    );
     {
+        use ::ratelimit_runtime::__private as __rt;
+        static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+            key: "{{shop}}:{order.tenant.0}:{self.name}:{user?}:{b}",
+            at: ::core::concat!(
+                ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                "::place"
+            ),
+            rate: __rt::rate(limits::ORDERS),
+            per_ms: 5400000,
+            ..__rt::Annotation::NONE
+        });
+        __rt::submit! {
+            __rt::Registered(& __LIMIT_0.annotation)
+        }
+        const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+            "RATELIMIT_LIMITS"
+        );
         let __request_0 = __LIMIT_0
             .acquire(
                 1,

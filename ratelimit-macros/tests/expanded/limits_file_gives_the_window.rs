@@ -4,27 +4,30 @@
 // }
 
 async fn place(user_id: u64) -> Receipt {
-    use ::ratelimit_runtime::__private as __rt;
-    static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
-        key: "orders:{user_id}",
-        at: ::core::concat!(
-            ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(), "::place"
-        ),
-        rate: __rt::rate(ORDERS),
-        declared: __rt::Some(&__rt::FromFile::Rate(5, 60000)),
-        ..__rt::Annotation::NONE
-    });
-    __rt::submit! {
-        __rt::Registered(& __LIMIT_0.annotation)
-    }
-    __rt::submit! {
-        __rt::CompiledWith("ratelimit.yaml")
-    }
-    const _: &[::core::primitive::u8] = ::core::include_bytes!("/shop/ratelimit.yaml");
-    const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
-        "RATELIMIT_LIMITS"
-    );
     {
+        use ::ratelimit_runtime::__private as __rt;
+        static __LIMIT_0: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
+            key: "orders:{user_id}",
+            at: ::core::concat!(
+                ::core::file!(), ":", ::core::line!(), " ", ::core::module_path!(),
+                "::place"
+            ),
+            rate: __rt::rate(ORDERS),
+            declared: __rt::Some(&__rt::FromFile::Rate(5, 60000)),
+            ..__rt::Annotation::NONE
+        });
+        __rt::submit! {
+            __rt::Registered(& __LIMIT_0.annotation)
+        }
+        __rt::submit! {
+            __rt::CompiledWith("ratelimit.yaml")
+        }
+        const _: &[::core::primitive::u8] = ::core::include_bytes!(
+            "/shop/ratelimit.yaml"
+        );
+        const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
+            "RATELIMIT_LIMITS"
+        );
         let __request_0 = __LIMIT_0.acquire(1, &[__rt::key_part(&user_id)]);
         if let ::core::option::Option::Some(__rest) = __request_0 {
             let _ = __rest.await;
