@@ -121,8 +121,7 @@ impl Annotation {
 
     /// Returns the name of a key without placeholders.
     pub(crate) fn fixed(&self) -> Option<String> {
-        let template = self.template();
-        template.is_static().then(|| template.literals().concat())
+        fixed(&self.template())
     }
 
     /// Returns the settings of the annotation.
@@ -220,6 +219,11 @@ fn limit((rate, per_ms): &(u32, u64)) -> Limit {
 pub struct Registered(pub &'static Annotation);
 
 inventory::collect!(Registered);
+
+/// Returns the name of a key without placeholders.
+pub(crate) fn fixed(template: &Template) -> Option<String> {
+    template.is_static().then(|| template.literals().concat())
+}
 
 /// The limits file that a crate was compiled with, on the list of all there are.
 #[derive(Debug)]

@@ -143,8 +143,8 @@ impl Registry {
         let declared = self.lock().by_label.get(label).map(Arc::clone)?;
         let own = declared.only.get().map(Arc::clone);
         own.or_else(|| {
-            let template = Template::parse(label.key()?).ok().filter(Template::is_static)?;
-            self.cores.get(0, &safe_name(&template.literals().concat()))
+            let name = annotation::fixed(&Template::parse(label.key()?).ok()?)?;
+            self.cores.get(0, &safe_name(&name))
         })
     }
 
