@@ -2,6 +2,9 @@
 
 use crate::quote::Quoted;
 
+/// What to add to an error about a variable elsewhere.
+pub(super) const WHERE: &str = "; only `store`, `tls_ca` and `key_prefix` can contain variables";
+
 /// Replaces `${NAME}` and `${NAME:-default}` by what a lookup finds, and `$$` by `$`.
 ///
 /// The default is used, unchanged, if there is no such variable or it is empty; it ends at the

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::env::WHERE;
 use super::node::{Node, Value};
 use super::problem::{Position, Report};
 use super::program::check_deadline;
@@ -83,10 +84,11 @@ impl Report {
                     "merge keys are not supported, so write the fields out".to_owned()
                 }
                 Some(known) => format!("did you mean `{known}`?"),
-                None if is_limiter => {
-                    format!("expected {}; a limiter belongs under `limiters`", either(known))
+                None => {
+                    let place =
+                        if is_limiter { "; a limiter belongs under `limiters`" } else { "" };
+                    format!("expected {}{place}", either(known))
                 }
-                None => format!("expected {}", either(known)),
             };
             format!("unknown field {}{}; {hint}", Quoted(field.name), section.place)
         });
@@ -230,9 +232,7 @@ fn unquoted(shape: Shape, is_quoted: bool) -> String {
 fn note_on_variables(field: &Field<'_>) -> &'static str {
     match field.name {
         "store" | "tls_ca" | "key_prefix" => "",
-        _ if field.value.text().is_some_and(|text| text.contains("${")) => {
-            "; only `store`, `tls_ca` and `key_prefix` can contain variables"
-        }
+        _ if field.value.text().is_some_and(|text| text.contains("${")) => WHERE,
         _ => "",
     }
 }

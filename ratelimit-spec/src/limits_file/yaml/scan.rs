@@ -8,6 +8,7 @@
 //! The guard must never treat as text what the parser treats as structure. That is why values end
 //! with their line, and why the characters that only the parser treats as line breaks are rejected.
 
+use crate::limits_file::env::WHERE;
 use crate::limits_file::problem::{Position, Problem};
 use crate::limits_file::{MAX_BYTES, MAX_DEPTH};
 
@@ -201,8 +202,9 @@ impl Scanner {
     fn open(&mut self, kind: Kind, cursor: &mut Cursor<'_>) -> Result<(), Problem> {
         let column = cursor.column();
         if self.after_value && cursor.is_in_variable() {
-            let message = "unquoted `${` inside `[` or `{`; quote the text, as in `\"${NAME}\"`; only `store`, \
-                           `tls_ca` and `key_prefix` can contain variables";
+            let message = format!(
+                "unquoted `${{` inside `[` or `{{`; quote the text, as in `\"${{NAME}}\"`{WHERE}"
+            );
             return Err(self.problem(column - 1, message));
         }
         self.start_value(column)?;
