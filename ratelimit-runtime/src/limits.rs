@@ -296,11 +296,6 @@ fn reload(
         // Before the file is loaded, so that no change in between is missed.
         origin.look_again();
         let (file, (), warnings) = validate::load(source, *shadow, |_, _| Some(()))?;
-        // A program that is interrupted while it saves the file, or a full disk, leaves it empty.
-        let had_content = current.file.as_ref().is_some_and(|file| !file.is_empty());
-        if let Some(file) = file.as_ref().filter(|file| had_content && file.limits.is_empty()) {
-            return Err(file.empty());
-        }
         let file = file.map(|file| file.limits);
         let mut warnings = origin.news(warnings);
         let changed = origin.fixed.changed(file.as_ref()).into_iter();

@@ -162,8 +162,11 @@ async fn a_file_that_lost_its_content_changes_nothing() {
     for empty in ["", "\n", "# rate limits\n"] {
         file.write(empty);
         let error = limits.reload().unwrap_err().to_string();
-        assert!(error.ends_with("the file is empty now; write `{}` if it sets nothing"), "{error}");
+        assert!(error.ends_with("the file is empty; write `{}` if it sets nothing"), "{error}");
         assert_eq!(rate(&limits), Some(2));
+        // A start accepted it, and the limits that only the file sets were gone.
+        let start = Limits::builder().memory().limits_file(file.path()).build().await;
+        assert_eq!(start.unwrap_err().to_string(), error);
     }
     file.write("{}");
     limits.reload().unwrap();

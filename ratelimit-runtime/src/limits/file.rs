@@ -111,7 +111,15 @@ impl Source {
             return Ok(None);
         };
         let text = read(&path)?;
-        LoadedFile::parse(path, &text, check).map(Some)
+        let file = LoadedFile::parse(path, &text, check)?;
+        // A program that is interrupted while it saves the file, or a full disk, leaves it empty.
+        if file.limits.is_empty() {
+            let message = "the file is empty; write `{}` if it sets nothing".to_owned();
+            return Err(Problem::new(ProblemKind::File, message)
+                .at(Place::file(&file.shown))
+                .into());
+        }
+        Ok(Some(file))
     }
 }
 
@@ -166,12 +174,6 @@ impl LoadedFile {
         problems.extend(check(&file));
         problems.sort_by_key(|problem| problem.line().unwrap_or((u32::MAX, None)));
         Err(SetupError::new(problems))
-    }
-
-    /// The error of a file that had content before.
-    pub(super) fn empty(&self) -> SetupError {
-        let message = "the file is empty now; write `{}` if it sets nothing";
-        Problem::new(ProblemKind::File, message.to_owned()).at(Place::file(&self.shown)).into()
     }
 
     fn problem(&self, problem: spec::Problem) -> Problem {
