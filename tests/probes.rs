@@ -7,7 +7,12 @@ use std::{
 };
 
 use ratelimit_runtime::{Event, Limits, Quota, Reason};
-use tests::{eventually, proxy::Proxy, redis_cluster::RedisCluster, redis_server::RedisServer};
+use tests::{
+    eventually,
+    proxy::{Proxy, Then},
+    redis_cluster::RedisCluster,
+    redis_server::RedisServer,
+};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpListener,
@@ -236,14 +241,16 @@ async fn a_server_of_another_protocol_is_reported_in_one_line() {
     web.abort();
 }
 
-/// Startup asks the server whether it evicts keys; a server that is away then is asked when it is back.
+/// Startup asks the server whether it evicts keys; a server that is away then, or does not answer that
+/// question, is asked later. A question without an answer was the last one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_may_evict_is_reported_once_even_if_it_was_away_at_the_start() {
     let server = RedisServer::builder().config("maxmemory-policy", "allkeys-lru").start();
+    let proxy = Proxy::start(server.port());
     let warned = Arc::new(Mutex::new(0));
     let limits = || {
         let warned = Arc::clone(&warned);
-        let limits = Limits::builder().redis(server.url()).no_limits_file().deadline(SECOND);
+        let limits = Limits::builder().redis(proxy.url()).no_limits_file().deadline(SECOND);
         let limits = limits.on_event(move |event| {
             *warned.lock().unwrap() += u32::from(matches!(event, Event::EvictionPossible { .. }));
         });
@@ -256,7 +263,11 @@ async fn a_server_that_may_evict_is_reported_once_even_if_it_was_away_at_the_sta
     assert_eq!(*warned.lock().unwrap(), 1, "it is away");
     server.cont();
     eventually("it is asked", 15 * SECOND, || *warned.lock().unwrap() == 2);
+    proxy.swallow_replies_to("INFO", 1, Then::Cut);
+    let _unanswered = limits().await.unwrap();
+    assert_eq!(*warned.lock().unwrap(), 2, "the reply is lost");
+    eventually("it is asked again", 15 * SECOND, || *warned.lock().unwrap() == 3);
     tokio::time::sleep(3 * SECOND).await;
-    assert_eq!(*warned.lock().unwrap(), 2);
+    assert_eq!(*warned.lock().unwrap(), 3);
     drop(present);
 }

@@ -51,7 +51,7 @@ impl RedisStore {
         Ok(())
     }
 
-    /// Warns of eviction if the check did not: the server was unavailable then, or no limits were installed.
+    /// Warns of eviction if the check could not: the server did not reply then, or no limits were installed.
     pub(crate) async fn check_late(&self, key_prefix: &str) {
         if self.is_checked.load(Ordering::Relaxed) {
             return;
@@ -66,12 +66,14 @@ impl RedisStore {
     }
 
     async fn warn_of_eviction(&self, live: &Live) {
-        self.is_checked.store(true, Ordering::Relaxed);
         let reply = live.query(redis::cmd("INFO").arg("memory")).await;
-        // Without permission for this command, only the warning is missing.
-        let Ok(text) = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?)) else {
-            return;
-        };
+        let text = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?));
+        let text = text.map_err(|error| classify(&error));
+        // Without permission for this command, only the warning is missing. After another error it is sent again.
+        if matches!(text, Ok(_) | Err(Fault::Permanent(_))) {
+            self.is_checked.store(true, Ordering::Relaxed);
+        }
+        let Ok(text) = text else { return };
         let policy = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
         if let Some(policy) = policy.map(str::trim)
             && policy != "noeviction"
