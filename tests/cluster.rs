@@ -412,5 +412,10 @@ async fn the_address_of_a_single_server_says_how_to_write_it() {
     let url = server.url().replacen("redis://", "redis-cluster://", 1);
     let error = Limits::builder().redis(&url).no_limits_file().build().await.unwrap_err();
     let said = error.to_string();
-    assert!(said.contains("cluster support disabled; write `redis://` in the store's"), "{said}");
+    // The advice had no TLS, for a cluster address with TLS.
+    let advice = "in the store's address, as for any single server, or `rediss://` with TLS";
+    assert!(
+        said.contains("support disabled; write `redis://`") && said.ends_with(advice),
+        "{said}"
+    );
 }

@@ -162,11 +162,18 @@ async fn sentinels_have_a_login_of_their_own() {
         let limiter = limits.limiter("k", Quota::new(5, Duration::from_secs(1)).unwrap());
         assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{login}");
     }
-    for login in ["", "&sentinel_password=wrong"] {
+    // Without one, the advice was to correct it.
+    for (login, advice) in [
+        ("", "or if a sentinel requires a login, add `&sentinel_password=`"),
+        (
+            "&sentinel_password=wrong",
+            "or if a sentinel refuses the login, correct `sentinel_password`",
+        ),
+    ] {
         let refused = limits(login).await.map(drop).unwrap_err().to_string();
         assert!(!refused.contains("wrong"), "{refused}");
         // That of the servers, which an operator would correct first, is right.
-        assert!(refused.contains("sentinel_password"), "{refused}");
+        assert!(refused.ends_with(advice), "{refused}");
     }
 }
 

@@ -123,6 +123,29 @@ async fn a_sentinel_in_place_of_a_server_is_an_error_that_says_so() {
     assert!(error.contains("TIME") && error.contains(advice), "{error}");
 }
 
+/// The driver's text said what is wrong, and nothing said what to write.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_the_driver_refuses_is_an_error_with_advice() {
+    let server = RedisServer::start();
+    let in_place_of_sentinel = format!("redis-sentinel://{}?master=main", server.address());
+    let insecure = format!("rediss://{}/#insecure", server.address());
+    for (url, advice) in [
+        (
+            in_place_of_sentinel,
+            "; write the addresses of the sentinels, or `redis://` and the address of the server",
+        ),
+        (
+            insecure,
+            "; remove `#insecure` from the store's address, and set `tls_ca` to a file with the \
+             authority's certificate",
+        ),
+    ] {
+        let builder = Limits::builder().redis(url).no_limits_file().deadline(DEADLINE);
+        let error = builder.build().await.map(drop).unwrap_err().to_string();
+        assert!(error.ends_with(advice), "{error}");
+    }
+}
+
 /// Sentinels reply the same during a failover, so the program starts, without Redis.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_no_sentinel_knows_shows_with_advice() {

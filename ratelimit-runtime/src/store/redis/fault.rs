@@ -129,11 +129,15 @@ pub(super) fn store_error(error: RedisError) -> StoreError {
 pub(super) fn error_by_sentinels(error: RedisError) -> StoreError {
     let known = store_error(error.clone());
     let text = known.to_string();
-    let of_logins = ["WRONGPASS", "NOAUTH", "Password authentication failed"];
-    if !of_logins.iter().any(|mark| text.contains(mark)) {
-        return known;
-    }
-    let text = format!("{text}, or if a sentinel refuses the login, correct `sentinel_password`");
+    let advice = match ["NOAUTH", "WRONGPASS", "Password authentication failed"]
+        .iter()
+        .position(|mark| text.contains(mark))
+    {
+        Some(0) => "if a sentinel requires a login, add `&sentinel_password=`",
+        Some(_) => "if a sentinel refuses the login, correct `sentinel_password`",
+        None => return known,
+    };
+    let text = format!("{text}, or {advice}");
     StoreError::misconfigured(text).caused_by(error)
 }
 
@@ -215,10 +219,14 @@ fn with_hint(text: &str) -> String {
         "; if this is not a failover, write the address of the master, or a `redis-sentinel://` address"
     } else if has("not found in sentinel") {
         "; if this is not a failover, correct the `master` in the store's address"
+    } else if has("not point to a sentinel") {
+        "; write the addresses of the sentinels, or `redis://` and the address of the server"
+    } else if has("insecure client") {
+        "; remove `#insecure` from the store's address, and set `tls_ca` to a file with the authority's certificate"
     } else if has("OOM command") {
         "; raise the `maxmemory` of the server, or remove other data"
     } else if has("cluster support disabled") {
-        "; write `redis://` in the store's address, as for any single server"
+        "; write `redis://` in the store's address, as for any single server, or `rediss://` with TLS"
     } else if has("DB index is out of range") {
         "; write a database that the server has at the end of the store's address, such as `/0`"
     } else if has("SELECT is not allowed in cluster mode") {
