@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::calendar::CalendarUnit;
 use crate::duration::{format_duration, parse_duration};
-use crate::quote::Quoted;
+use crate::quote::{Quoted, either};
 use crate::suggest::nearest;
 use crate::words::WordError;
 
@@ -49,9 +49,16 @@ fn advice(text: &str) -> Option<String> {
         "weekly" => ("7d", CalendarUnit::Week),
         "monthly" => ("30d", CalendarUnit::Month),
         _ => {
-            let meant = nearest(text, CalendarUnit::WORDS.iter().copied());
-            let meant = meant.filter(|_| text.starts_with(char::is_alphabetic))?;
-            return Some(format!("did you mean `{meant}`?"));
+            if !text.starts_with(char::is_alphabetic) {
+                return None;
+            }
+            return Some(match nearest(text, CalendarUnit::WORDS.iter().copied()) {
+                Some(meant) => format!("did you mean `{meant}`?"),
+                None => format!(
+                    "write a duration such as `1h30m`, or {} for a calendar window",
+                    either(CalendarUnit::WORDS)
+                ),
+            });
         }
     };
     Some(format!("write `{length}`, or `{unit}` for a calendar window"))
@@ -99,6 +106,11 @@ mod tests {
             error("daily"),
             "unknown `per` value `daily`; write `1d`, or `day` for a calendar window"
         );
-        assert_eq!(error("soon"), parse_duration("soon").unwrap_err().to_string());
+        assert_eq!(
+            error("year"),
+            "unknown `per` value `year`; write a duration such as `1h30m`, or `minute`, `hour`, `day`, \
+             `week` or `month` for a calendar window"
+        );
+        assert_eq!(error(" day"), parse_duration(" day").unwrap_err().to_string());
     }
 }
