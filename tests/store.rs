@@ -97,7 +97,7 @@ async fn a_certificate_that_is_refused_at_startup_comes_with_what_to_write() {
     let strict = TlsServer::builder().clients_certified().start().unwrap();
     for (server, trusted, hint) in [
         (&misnamed, &other, "; set `tls_ca` to a file with the certificate"),
-        (&misnamed, &misnamed, "; write a host that the certificate names"),
+        (&misnamed, &misnamed, "; write a host that the certificate names in the store's address"),
         (&expired, &expired, "; renew the server's certificate"),
         (&of_authority, &of_authority, "; let the server use a certificate without `CA:TRUE`"),
         (&strict, &strict, "; open the connections in `redis_connect`"),
@@ -105,6 +105,16 @@ async fn a_certificate_that_is_refused_at_startup_comes_with_what_to_write() {
         let builder = Limits::builder().redis(server.url()).no_limits_file();
         let error = builder.tls_ca(trusted.ca_file()).build().await.unwrap_err().to_string();
         assert!(error.contains(hint), "{hint}: {error}");
+    }
+    // The address can name the right host: sentinels and nodes announce addresses of their own.
+    for (scheme, query, hint) in [
+        ("rediss-sentinel", "?master=main", "`announce-hostnames yes` there"),
+        ("rediss-cluster", "", "`cluster-preferred-endpoint-type hostname` there"),
+    ] {
+        let url = misnamed.url().replacen("rediss", scheme, 1) + query;
+        let builder = Limits::builder().redis(url).no_limits_file().tls_ca(misnamed.ca_file());
+        let error = builder.build().await.unwrap_err().to_string();
+        assert!(error.ends_with(hint), "{hint}: {error}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use redis::{ErrorKind, RedisError, Value};
 
-use super::reply::foreign;
+use super::{address::Topology, reply::foreign};
 use crate::StoreError;
 
 /// Whether a failed command may be resent.
@@ -117,6 +117,9 @@ pub(super) fn is_unknown_command(text: &str) -> bool {
     UNKNOWN.iter().any(|mark| text.contains(mark))
 }
 
+/// The text of rustls for a certificate of another host.
+const MISNAMED: &str = "not valid for name";
+
 /// Converts an error for a caller that does not retry.
 pub(super) fn store_error(error: RedisError) -> StoreError {
     match classify(&error) {
@@ -125,20 +128,29 @@ pub(super) fn store_error(error: RedisError) -> StoreError {
     }
 }
 
-/// Converts the error of a connection to which sentinels led: a refused login may be the one at the sentinels.
-pub(super) fn error_by_sentinels(error: RedisError) -> StoreError {
+/// Converts the error of a new connection. A refused login may be the one at the sentinels; sentinels and clusters
+/// announce addresses that the store's address does not have.
+pub(super) fn connection_error(error: RedisError, topology: &Topology) -> StoreError {
     let known = store_error(error.clone());
     let text = known.to_string();
-    let advice = match ["NOAUTH", "WRONGPASS", "Password authentication failed"]
-        .iter()
-        .position(|mark| text.contains(mark))
-    {
-        Some(0) => "if a sentinel requires a login, add `&sentinel_password=`",
-        Some(_) => "if a sentinel refuses the login, correct `sentinel_password`",
-        None => return known,
+    let has = |mark| text.contains(mark);
+    let advice = match topology {
+        Topology::Sentinel { .. } if has("NOAUTH") => {
+            "if a sentinel requires a login, add `&sentinel_password=`"
+        }
+        Topology::Sentinel { .. } if has("WRONGPASS") || has("Password authentication failed") => {
+            "if a sentinel refuses the login, correct `sentinel_password`"
+        }
+        Topology::Sentinel { .. } if has(MISNAMED) => {
+            "if the sentinels announce another one, set `resolve-hostnames yes` and `announce-hostnames yes` there"
+        }
+        Topology::Cluster if has(MISNAMED) => {
+            "if the nodes announce another one, set `cluster-announce-hostname` and \
+             `cluster-preferred-endpoint-type hostname` there"
+        }
+        _ => return known,
     };
-    let text = format!("{text}, or {advice}");
-    StoreError::misconfigured(text).caused_by(error)
+    StoreError::misconfigured(format!("{text}, or {advice}")).caused_by(error)
 }
 
 /// Returns why a script could not decide a group, if that is its reply. The error concerns that group alone.
@@ -233,7 +245,7 @@ fn with_hint(text: &str) -> String {
         "; write no database in the store's address"
     } else if has("UnknownIssuer") {
         "; set `tls_ca` to a file with the certificate of the authority that signed it"
-    } else if has("not valid for name") {
+    } else if has(MISNAMED) {
         "; write a host that the certificate names in the store's address"
     } else if has("certificate expired") {
         "; renew the server's certificate"

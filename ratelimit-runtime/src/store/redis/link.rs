@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{
     address::{Address, Topology},
     connect::{CONNECT_TIMEOUT, Certificates, connect, load},
-    fault::{Fault, NotDone, classify, error_by_sentinels, store_error},
+    fault::{Fault, NotDone, classify, connection_error, store_error},
     gate::Gates,
     line::{Line, Live, Peer, ServerTime},
     reply::unknown_reply,
@@ -155,10 +155,7 @@ impl Link {
                 Ok(live)
             }
             Err(error) => {
-                let error = match self.address.topology {
-                    Topology::Sentinel { .. } => error_by_sentinels(error),
-                    _ => store_error(error),
-                };
+                let error = connection_error(error, &self.address.topology);
                 *last = Some((clock::instant(), error.clone()));
                 Err(error)
             }
