@@ -51,8 +51,12 @@ const READ_ONLY: &str = "READONLY You can't write";
 /// Texts for a command that the server does not know: to a client, to a script, and to one of Valkey.
 const UNKNOWN: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
 
-/// Texts of rustls for invalid certificates; the driver reports them as plain I/O errors.
-const CERTIFICATE: [&str; 5] = [
+/// Texts of rustls for invalid certificates, and for those of the system that cannot be read; the driver reports them
+/// as plain I/O errors.
+const CERTIFICATE: [&str; 8] = [
+    UNREADABLE[0],
+    UNREADABLE[1],
+    UNREADABLE[2],
     "invalid peer certificate",
     "CertificateRequired",
     "UnknownCA",
@@ -116,6 +120,10 @@ pub(super) fn refused(complaints: &[String]) -> Option<StoreError> {
 pub(super) fn is_unknown_command(text: &str) -> bool {
     UNKNOWN.iter().any(|mark| text.contains(mark))
 }
+
+/// The driver reads the system's certificates even if it is given others.
+const UNREADABLE: [&str; 3] =
+    ["failed to read PEM from file", "opening directory", "failed to open file"];
 
 /// The text of rustls for a certificate of another host.
 const MISNAMED: &str = "not valid for name";
@@ -251,6 +259,9 @@ fn with_hint(text: &str) -> String {
         "; renew the server's certificate"
     } else if has("CaUsedAsEndEntity") {
         "; let the server use a certificate without `CA:TRUE`, such as one that this authority signs"
+    } else if UNREADABLE.into_iter().any(has) {
+        "; correct `SSL_CERT_FILE` and `SSL_CERT_DIR` or the system's certificates, or enable the crate feature \
+         `tls-webpki-roots`, which reads none of them"
     } else if has("CertificateRequired") {
         "; open the connections in `redis_connect` with a client certificate, or let the server set \
          `tls-auth-clients no`"
@@ -259,4 +270,22 @@ fn with_hint(text: &str) -> String {
     };
     // Some of the server's texts end with a full stop.
     format!("{}{hint}", text.trim_end_matches('.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::{Fault, classify};
+
+    #[test]
+    fn certificates_of_the_system_that_cannot_be_read_are_an_error_of_the_setup() {
+        // The program started, and its server was unavailable. With the feature `tls-webpki-roots`, the driver does
+        // not read them, so no test of all features can see this.
+        let text =
+            "failed to read PEM from file: No such file or directory (os error 2) at '/ca.pem'";
+        let fault = classify(&io::Error::new(io::ErrorKind::NotFound, text).into());
+        let Fault::Permanent(error) = fault else { panic!("{fault:?}") };
+        assert!(error.to_string().contains("; correct `SSL_CERT_FILE` and"), "{error}");
+    }
 }
