@@ -209,7 +209,7 @@ impl Limits {
     /// Returns every problem of the file; the previous limits then stay in force. A file that was loaded before must
     /// still exist, and must not be empty. Settings that are only read at startup, such as `store`, are not used;
     /// [`Event::NeedsRestart`] reports their changes. Warnings about the file, such as [`Event::Unmatched`], are
-    /// reported only if the previous file did not cause them.
+    /// reported only if the previous file did not cause them. Without a limits file, nothing is reported.
     pub fn reload(&self) -> Result<(), SetupError> {
         reload(&self.services, Some(&self.made.registry), &self.made.origin)
     }
@@ -297,16 +297,16 @@ fn reload(
         origin.look_again();
         let (file, (), warnings) = validate::load(source, *shadow, |_, _| Some(()))?;
         let file = file.map(|file| file.limits);
-        let mut warnings = origin.news(warnings);
+        let mut events = Vec::from_iter(file.is_some().then_some(Event::Reloaded));
+        events.extend(origin.news(warnings));
         let changed = origin.fixed.changed(file.as_ref()).into_iter();
-        warnings.extend(changed.map(|setting| Event::NeedsRestart { setting }));
-        Ok((current.read_again(file, *shadow), warnings))
+        events.extend(changed.map(|setting| Event::NeedsRestart { setting }));
+        Ok((current.read_again(file, *shadow), events))
     });
     match read {
-        Ok(warnings) => {
+        Ok(events) => {
             registry.inspect(|registry| registry.relabel(services));
-            services.events.emit(&Event::Reloaded);
-            warnings.iter().for_each(|warning| services.events.emit(warning));
+            events.iter().for_each(|event| services.events.emit(event));
             Ok(())
         }
         Err(error) => {

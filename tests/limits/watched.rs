@@ -175,6 +175,18 @@ async fn a_file_that_lost_its_content_changes_nothing() {
     limits.reload().unwrap_err();
 }
 
+/// A program in another directory than its file reported that it had reloaded the file.
+#[tokio::test]
+async fn a_reload_without_a_file_reports_none() {
+    let loaded = Arc::<AtomicU32>::default();
+    let count = Arc::clone(&loaded);
+    let builder = Limits::builder().memory().no_limits_file().on_event(move |event| {
+        count.fetch_add(u32::from(matches!(event, Event::Reloaded)), Ordering::Relaxed);
+    });
+    builder.build().await.unwrap().reload().unwrap();
+    assert_eq!(loaded.load(Ordering::Relaxed), 0);
+}
+
 #[tokio::test]
 async fn what_is_no_file_is_not_read() {
     let pipe = std::env::temp_dir().join(format!("ratelimit-pipe-{}.yaml", std::process::id()));
