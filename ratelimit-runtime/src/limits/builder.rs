@@ -87,8 +87,9 @@ impl LimitsBuilder {
     /// Stores limits in Redis, at a `redis://`, `rediss://`, `unix://`, `redis-cluster://`,
     /// `rediss-cluster://`, `redis-sentinel://` or `rediss-sentinel://` address. A cluster takes several
     /// hosts, `redis-cluster://a:7000,b:7000`; so do sentinels, which also need the master's name:
-    /// `redis-sentinel://a:26379,b:26379/0?master=main`. The login of an address is that of the servers;
-    /// sentinels that demand one take it from `&sentinel_user=` and `&sentinel_password=`.
+    /// `redis-sentinel://a,b/0?master=main`. The default port is 26379 for sentinels, otherwise 6379. The login
+    /// of an address is that of the servers; sentinels that demand one take it from `&sentinel_user=` and
+    /// `&sentinel_password=`.
     ///
     /// Passwords are percent-encoded, and appear in no message, report or `Debug` output.
     #[cfg(feature = "redis")]

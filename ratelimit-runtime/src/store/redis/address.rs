@@ -63,10 +63,10 @@ impl Address {
             return Err(refuse(&why));
         }
 
-        let urls = if topology == Topology::Standalone {
-            vec![url.to_owned()]
-        } else {
-            node_urls(node_scheme, rest)
+        let urls = match topology {
+            Topology::Standalone => vec![url.to_owned()],
+            Topology::Cluster => node_urls(node_scheme, rest, 6379),
+            Topology::Sentinel { .. } => node_urls(node_scheme, rest, 26379),
         };
         let nodes = urls
             .iter()
@@ -125,14 +125,20 @@ fn example(scheme: &str) -> String {
     }
 }
 
-/// Returns one URL for each of the hosts in `[user:password@]host:port,host:port[/db][?query]`.
-fn node_urls(scheme: &str, rest: &str) -> Vec<String> {
+/// Returns one URL for each of the hosts in `[user:password@]host[:port],host[:port][/db][?query]`.
+fn node_urls(scheme: &str, rest: &str, default_port: u16) -> Vec<String> {
     let rest = rest.split('?').next().unwrap_or_default();
     let (authority, db) = rest.split_once('/').unwrap_or((rest, ""));
     let (user, hosts) =
         authority.rsplit_once('@').map_or(("", authority), |(user, hosts)| (user, hosts));
     let at = if user.is_empty() { "" } else { "@" };
-    hosts.split(',').map(|host| format!("{scheme}://{user}{at}{}/{db}", host.trim())).collect()
+    let node_url = |host: &str| {
+        // After the bracket of an IPv6 address.
+        let has_port = host.rsplit(']').next().is_some_and(|end| end.contains(':'));
+        let port = if has_port { String::new() } else { format!(":{default_port}") };
+        format!("{scheme}://{user}{at}{host}{port}/{db}")
+    };
+    hosts.split(',').map(|host| node_url(host.trim())).collect()
 }
 
 /// Reads the query of a Sentinel address.
@@ -300,8 +306,13 @@ mod tests {
     #[test]
     fn several_hosts_share_credentials_and_database() {
         assert_eq!(
-            node_urls("redis", "me:pw@a:1,b:2/3?master=m"),
+            node_urls("redis", "me:pw@a:1,b:2/3?master=m", 26379),
             ["redis://me:pw@a:1/3", "redis://me:pw@b:2/3"]
+        );
+        // A sentinel without a port was sought at the port of servers.
+        assert_eq!(
+            node_urls("redis", "a, [::1],[::1]:2?master=m", 26379),
+            ["redis://a:26379/", "redis://[::1]:26379/", "redis://[::1]:2/"]
         );
         let Ok(Topology::Sentinel { master, .. }) = sentinel("a:1,b:2/3?master=m") else {
             panic!("a Sentinel address")
