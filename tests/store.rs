@@ -1,7 +1,10 @@
 //! Every store keeps every promise of the suite, on every kind of connection.
 #![allow(clippy::disallowed_methods, reason = "real servers live in real time")]
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use ratelimit_runtime::{
     __private::store::{Clock, MemoryStore, RedisStore},
@@ -115,6 +118,30 @@ async fn a_certificate_that_is_refused_at_startup_comes_with_what_to_write() {
         let builder = Limits::builder().redis(url).no_limits_file().tls_ca(misnamed.ca_file());
         let error = builder.build().await.unwrap_err().to_string();
         assert!(error.ends_with(hint), "{hint}: {error}");
+    }
+}
+
+/// The event was a connection that is reset, or a server that does not reply.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_without_the_tls_of_the_server_shows_with_what_to_write() {
+    let server = match TlsServer::start() {
+        Ok(server) => server,
+        Err(reason) => return could_not_run(&reason),
+    };
+    let without = server.url().replacen("rediss", "redis", 1);
+    let with = server.server().url().replacen("redis", "rediss", 1);
+    for (url, advice) in [
+        (without, "; if the server uses TLS, write `rediss://`"),
+        (with, "; if the server does not use TLS, write `redis://`"),
+    ] {
+        let down = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&down);
+        let builder = Limits::builder().redis(url).no_limits_file().on_event(move |event| {
+            seen.lock().unwrap().push(event.to_string());
+        });
+        builder.build().await.unwrap();
+        let first = down.lock().unwrap()[0].clone();
+        assert!(first.ends_with(advice), "{first}");
     }
 }
 

@@ -102,6 +102,21 @@ impl Address {
         Some(format!("`tls_ca` has no effect with `{scheme}://`; {advice}"))
     }
 
+    /// Returns what to write if either the server or the address uses TLS, and the other does not. A server with TLS
+    /// closes other connections; one without TLS waits for a command that never comes.
+    pub(super) fn advice_on_tls(&self, is_timeout: bool) -> Option<String> {
+        let (scheme, _) = self.shown.split_once("://")?;
+        let (with_tls, kind) = match (scheme.strip_prefix("rediss"), scheme.strip_prefix("redis")) {
+            (Some(kind), _) => (true, kind),
+            (None, Some(kind)) if kind != "+unix" => (false, kind),
+            _ => return None,
+        };
+        (with_tls == is_timeout).then(|| match with_tls {
+            true => format!("; if the server does not use TLS, write `redis{kind}://`"),
+            false => format!("; if the server uses TLS, write `rediss{kind}://`"),
+        })
+    }
+
     /// The server to which these connections lead.
     #[cfg(feature = "redis-connect")]
     pub(crate) fn by_program(connector: Connector) -> Self {

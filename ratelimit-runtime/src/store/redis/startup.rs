@@ -44,11 +44,27 @@ impl RedisStore {
             if error.kind() == StoreErrorKind::Misconfigured {
                 return Err(error);
             }
-            self.link.close(&keys, error, None);
+            self.link.close(&keys, self.with_advice_on_tls(error), None);
         }
         // A node that does not reply affects its own calls only.
         let _ = clock::timeout(self.link.engine(), limit, self.link.meet_nodes(&line)).await;
         Ok(())
+    }
+
+    /// Adds advice to the error of a server that replied nothing: it may expect TLS, or not.
+    fn with_advice_on_tls(&self, error: StoreError) -> StoreError {
+        let text = error.to_string();
+        let has = |marks: [&str; 2]| marks.iter().any(|mark| text.contains(mark));
+        let is_timeout = has(["no reply", "timed out"]);
+        if !is_timeout && !has(["reset by peer", "end of file"]) {
+            return error;
+        }
+        let Some(advice) = self.link.address.advice_on_tls(is_timeout) else { return error };
+        let new = match error.kind() {
+            StoreErrorKind::Timeout => StoreError::timeout,
+            _ => StoreError::unavailable,
+        };
+        new(format!("{text}{advice}")).caused_by(error)
     }
 
     /// Warns of eviction if the check could not: the server did not reply then, or no limits were installed.
