@@ -64,9 +64,10 @@ fn docs() -> Outcome {
 fn each_feature() -> Outcome {
     let text = read_file(&root().join("ratelimit-runtime/Cargo.toml"))?;
     let runtime = ["--package", "ratelimit-runtime"];
-    clippy(&runtime)?;
     let alone = [&runtime[..], &["--no-default-features"]].concat();
-    clippy(&alone)?;
+    // With its unit tests.
+    clippy(&[&runtime[..], &["--all-targets"]].concat())?;
+    clippy(&[&alone[..], &["--all-targets"]].concat())?;
     for feature in features::of(&text) {
         clippy(&[&alone[..], &["--features", feature]].concat())?;
     }

@@ -67,6 +67,7 @@ impl ManualClock {
     }
 
     /// Moves the time back, as a corrected server clock does. Parts of a millisecond are dropped.
+    #[cfg(feature = "test-util")]
     pub fn step_back(&self, duration: Duration) {
         self.0.now_ms.fetch_sub(whole_ms(duration), Ordering::SeqCst);
     }
