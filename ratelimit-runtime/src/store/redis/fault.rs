@@ -51,6 +51,13 @@ const READ_ONLY: &str = "READONLY You can't write";
 /// Texts for a command that the server does not know: to a client, to a script, and to one of Valkey.
 const UNKNOWN: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
 
+/// Texts for certificates of the system that cannot be read. The driver reads them even if it is given others.
+const UNREADABLE: [&str; 3] =
+    ["failed to read PEM from file", "opening directory", "failed to open file"];
+
+/// The text of rustls for a certificate of another host.
+const MISNAMED: &str = "not valid for name";
+
 /// Texts of rustls for invalid certificates, and for those of the system that cannot be read; the driver reports them
 /// as plain I/O errors.
 const CERTIFICATE: [&str; 8] = [
@@ -120,13 +127,6 @@ pub(super) fn refused(complaints: &[String]) -> Option<StoreError> {
 pub(super) fn is_unknown_command(text: &str) -> bool {
     UNKNOWN.iter().any(|mark| text.contains(mark))
 }
-
-/// The driver reads the system's certificates even if it is given others.
-const UNREADABLE: [&str; 3] =
-    ["failed to read PEM from file", "opening directory", "failed to open file"];
-
-/// The text of rustls for a certificate of another host.
-const MISNAMED: &str = "not valid for name";
 
 /// Converts an error for a caller that does not retry.
 pub(super) fn store_error(error: RedisError) -> StoreError {
