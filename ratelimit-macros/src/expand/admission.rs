@@ -160,7 +160,10 @@ fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenS
         quote_spanned!(reported_at(from)=> #start::answer::<#output, _>(__rejection, #code));
     let resolved = quote_spanned!(end=> #answer.resolve());
     let [plain, later] = ["__plain", "__later"].map(|name| Ident::new(name, reported_at(from)));
-    let (value, output) = (quote_spanned!(end=> #plain.get()), quote_spanned!(end=> #later.await));
+    let value = quote_spanned!(end=> #plain.get());
+    // In a block of its own: if the future never ends, rustc would report the `return` of its output as unreachable. The
+    // block borrows the future, because one that it owns would have its size twice.
+    let output = quote_spanned!(end=> async { #later.await }.await);
     generated! {
         {
             use #private::{GetAnswer as _, ResolveFuture as _, ResolveNever as _, ResolvePlain as _};
@@ -168,6 +171,7 @@ fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenS
                 #private::Resolved::Now(#plain) => return #value,
                 #private::Resolved::Later(#later) => #later,
             };
+            let #later = ::core::pin::pin!(#later);
             #output
         }
     }

@@ -41,7 +41,8 @@ async fn quote(item: &str) -> Price {
                         __rt::Resolved::Now(__plain) => return __plain.get(),
                         __rt::Resolved::Later(__later) => __later,
                     };
-                    __later.await
+                    let __later = ::core::pin::pin!(__later);
+                    async { __later.await }.await
                 };
             }
         }

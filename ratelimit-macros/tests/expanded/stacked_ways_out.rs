@@ -82,7 +82,8 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
                         __rt::Resolved::Now(__plain) => return __plain.get(),
                         __rt::Resolved::Later(__later) => __later,
                     };
-                    __later.await
+                    let __later = ::core::pin::pin!(__later);
+                    async { __later.await }.await
                 }
             };
         }
