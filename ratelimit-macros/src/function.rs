@@ -259,8 +259,15 @@ fn bound_by(pat: &Pat) -> Vec<&PatIdent> {
         Pat::Reference(reference) => bound_by(&reference.pat),
         Pat::Paren(inner) => bound_by(&inner.pat),
         Pat::Type(typed) => bound_by(&typed.pat),
-        // Every alternative binds the same names.
-        Pat::Or(alternatives) => alternatives.cases.first().map(bound_by).unwrap_or_default(),
+        // Every alternative binds the same names; what else looks like one is a constant.
+        Pat::Or(alternatives) => {
+            let mut cases = alternatives.cases.iter().map(bound_by);
+            let mut bound = cases.next().unwrap_or_default();
+            for case in cases {
+                bound.retain(|pat| case.iter().any(|other| other.ident == pat.ident));
+            }
+            bound
+        }
         _ => Vec::new(),
     }
 }
