@@ -115,7 +115,7 @@ impl Args {
             while !input.is_empty() {
                 if let Err(error) = args.argument(input) {
                     problems.add(error);
-                    skip_to_argument(input);
+                    skip(input, || at_argument(input));
                 }
                 input.parse::<Option<Token![,]>>()?;
             }
@@ -221,7 +221,11 @@ fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
     }
     // On a fork, since syn would also report what remains in the brackets of such a value.
     let value = input.fork();
-    let expr = value.parse().map_err(|error: syn::Error| unreadable(name, &error))?;
+    let expr = value.parse().map_err(|error: syn::Error| {
+        // In a value, `x =` is no argument.
+        skip(input, || false);
+        unreadable(name, &error)
+    })?;
     input.advance_to(&value);
     Ok(ungrouped(expr))
 }
@@ -247,11 +251,14 @@ fn end_of_argument(name: &Ident, input: ParseStream<'_>) -> syn::Result<()> {
     Err(syn::Error::new(input.span(), message))
 }
 
-/// Skips to the next comma, or to an argument that lacks one in front of it.
-fn skip_to_argument(input: ParseStream<'_>) {
-    let at_argument =
-        || input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==]);
-    while !input.is_empty() && !input.peek(Token![,]) && !at_argument() {
+/// Returns whether an argument that lacks a comma in front of it comes next.
+fn at_argument(input: ParseStream<'_>) -> bool {
+    input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])
+}
+
+/// Skips to the next comma, or to something else that ends the argument.
+fn skip(input: ParseStream<'_>, is_end: impl Fn() -> bool) {
+    while !input.is_empty() && !input.peek(Token![,]) && !is_end() {
         if input.parse::<TokenTree>().is_err() {
             return;
         }
