@@ -271,3 +271,26 @@ async fn a_server_that_may_evict_is_reported_once_even_if_it_was_away_at_the_sta
     assert_eq!(*warned.lock().unwrap(), 3);
     drop(present);
 }
+
+/// Only the node of one key was asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_a_cluster_that_may_evict_is_reported_whichever_it_is() {
+    let cluster = RedisCluster::start();
+    let policy = |node: usize, policy: &str| {
+        cluster.node(node).cli::<String>(&["CONFIG", "SET", "maxmemory-policy", policy])
+    };
+    for node in 0..RedisCluster::MASTERS {
+        policy(node, "allkeys-lru");
+        let reported = Arc::new(Mutex::new(Vec::new()));
+        let events = Arc::clone(&reported);
+        let limits = Limits::builder().redis(cluster.url()).no_limits_file();
+        let limits = limits.on_event(move |event| {
+            if let Event::EvictionPossible { policy, .. } = event {
+                events.lock().unwrap().push(policy.clone());
+            }
+        });
+        let _limits = limits.build().await.unwrap();
+        assert_eq!(*reported.lock().unwrap(), ["allkeys-lru"], "of node {node}");
+        policy(node, "noeviction");
+    }
+}

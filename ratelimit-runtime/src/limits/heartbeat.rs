@@ -121,6 +121,6 @@ impl Process {
             // The members read before stay valid for a while.
             Err(_) => {}
         }
-        store.check_late(heartbeat.key_prefix).await;
+        store.check_late().await;
     }
 }

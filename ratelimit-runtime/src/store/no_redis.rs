@@ -95,7 +95,7 @@ impl RedisStore {
         match self.0 {}
     }
 
-    pub(crate) async fn check_late(&self, _: &str) {
+    pub(crate) async fn check_late(&self) {
         match self.0 {}
     }
 

@@ -148,15 +148,21 @@ impl Link {
         Ok(nodes)
     }
 
-    /// Connects to all nodes, so that no call has to.
-    pub(super) async fn meet_nodes(self: &Arc<Self>, line: &Arc<Home<Line>>) {
-        let Some(nodes) = self.gates.nodes() else { return };
+    /// Connects to the single server, or to all nodes that serve slots.
+    pub(super) fn meet_servers(
+        self: &Arc<Self>,
+        line: &Arc<Home<Line>>,
+    ) -> JoinSet<Result<Arc<Live>, StoreError>> {
         let mut meetings = JoinSet::new();
-        for server in nodes.addresses() {
+        let nodes = match self.gates.are_of_a_cluster() {
+            true => self.gates.nodes().map(|nodes| nodes.addresses()).unwrap_or_default(),
+            false => vec![Arc::default()],
+        };
+        for server in nodes {
             let (link, line) = (Arc::clone(self), Arc::clone(line));
             meetings.spawn(async move { link.connected(&line, &server).await });
         }
-        while meetings.join_next().await.is_some() {}
+        meetings
     }
 
     /// Returns the node that another node named as the present or future owner of the slot.

@@ -1,14 +1,18 @@
 //! Checks before the first call.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use super::{
     RedisStore,
     fault::{Fault, classify, refused},
-    line::Live,
+    line::Line,
     script::CHECK,
 };
-use crate::{StoreError, StoreErrorKind, clock, events::Event, store::StateKeys};
+use crate::{StoreError, StoreErrorKind, clock, events::Event, home::Home, store::StateKeys};
 
 impl RedisStore {
     /// Checks for problems that would otherwise appear in the middle of a script: commands that the user may
@@ -36,7 +40,6 @@ impl RedisStore {
                 Err(Fault::Permanent(error) | Fault::Transient(error)) => return Err(error),
                 Err(Fault::NotDone(_)) => {}
             }
-            self.warn_of_eviction(&live).await;
             Ok(())
         });
         let no_answer = |_| Err(StoreError::timeout("redis: no reply at startup"));
@@ -45,9 +48,12 @@ impl RedisStore {
                 return Err(error);
             }
             self.link.close(&keys, self.with_advice_on_tls(error), None);
+            if !self.link.gates.are_of_a_cluster() {
+                return Ok(());
+            }
         }
         // A node that does not reply affects its own calls only.
-        let _ = clock::timeout(self.link.engine(), limit, self.link.meet_nodes(&line)).await;
+        let _ = clock::timeout(self.link.engine(), limit, self.warn_of_eviction(&line)).await;
         Ok(())
     }
 
@@ -67,34 +73,35 @@ impl RedisStore {
         new(format!("{text}{advice}")).caused_by(error)
     }
 
-    /// Warns of eviction if the check could not: the server did not reply then, or no limits were installed.
-    pub(crate) async fn check_late(&self, key_prefix: &str) {
+    /// Warns of eviction if the check could not: no server replied then, or no limits were installed.
+    pub(crate) async fn check_late(&self) {
         if self.is_checked.load(Ordering::Relaxed) {
             return;
         }
-        let (keys, line) = (StateKeys::new(key_prefix), self.link.line());
-        let checked = async {
-            if let Ok(live) = self.link.live(&line, &keys).await {
-                self.warn_of_eviction(&live).await;
-            }
-        };
-        let _ = clock::timeout(self.link.engine(), self.link.deadline, checked).await;
+        let (line, deadline) = (self.link.line(), self.link.deadline);
+        let _ = clock::timeout(self.link.engine(), deadline, self.warn_of_eviction(&line)).await;
     }
 
-    async fn warn_of_eviction(&self, live: &Live) {
-        let reply = live.query(redis::cmd("INFO").arg("memory")).await;
-        let text = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?));
-        let text = text.map_err(|error| classify(&error));
-        // Without permission for this command, only the warning is missing. After another error it is sent again.
-        if matches!(text, Ok(_) | Err(Fault::Permanent(_))) {
-            self.is_checked.store(true, Ordering::Relaxed);
-        }
-        let Ok(text) = text else { return };
-        let policy = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
-        if let Some(policy) = policy.map(str::trim)
-            && policy != "noeviction"
-        {
-            self.events.emit(&Event::EvictionPossible { policy: policy.to_owned() });
+    /// Connects to all servers, and warns once of each policy by which one of them evicts keys.
+    async fn warn_of_eviction(&self, line: &Arc<Home<Line>>) {
+        let (mut servers, mut reported) = (self.link.meet_servers(line), BTreeSet::new());
+        while let Some(live) = servers.join_next().await {
+            let Ok(Ok(live)) = live else { continue };
+            let reply = live.query(redis::cmd("INFO").arg("memory")).await;
+            let text = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?));
+            let text = text.map_err(|error| classify(&error));
+            // Without permission for this command, only the warning is missing. After another error it is sent again.
+            if matches!(text, Ok(_) | Err(Fault::Permanent(_))) {
+                self.is_checked.store(true, Ordering::Relaxed);
+            }
+            let Ok(text) = text else { continue };
+            let policy = text.lines().find_map(|line| line.strip_prefix("maxmemory_policy:"));
+            if let Some(policy) = policy.map(str::trim)
+                && policy != "noeviction"
+                && reported.insert(policy.to_owned())
+            {
+                self.events.emit(&Event::EvictionPossible { policy: policy.to_owned() });
+            }
         }
     }
 }
