@@ -185,6 +185,17 @@ async fn large() -> [u8; 4096] {
     [0; 4096]
 }
 
+async fn takes_its_time(_: Rejection) -> u8 {
+    let answer = [1; 4096];
+    tokio::task::yield_now().await;
+    answer[0]
+}
+
+#[rate_limit(key = "large-later", rate = 1, per = "1h", wait = "none", fallback = takes_its_time)]
+async fn large_later() -> u8 {
+    0
+}
+
 fn sendable<F: Future + Send>(future: F) -> F {
     future
 }
@@ -202,6 +213,8 @@ async fn what_a_fallback_answers_is_no_part_of_the_future() {
         assert_eq!(sendable(sent_later()).await.unwrap(), 2);
         let size = size_of_val(&large());
         assert!(size < 1024, "{size} bytes");
+        let size = size_of_val(&large_later());
+        assert!(size < 4096 + 1024, "{size} bytes, once the future of the fallback");
         assert_eq!(large().await[0], 0);
         assert_eq!(large().await[0], 1);
     })
