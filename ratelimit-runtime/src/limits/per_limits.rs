@@ -51,12 +51,12 @@ impl<T> PerLimits<T> {
         if let Some(value) = self.first.get_or_init(|| Box::new(found())).of(limits) {
             return run(value);
         }
-        let last = self.last.load_full().filter(|last| last.of(limits).is_some());
-        let last = last.unwrap_or_else(|| {
-            let found = Arc::new(found());
-            self.last.store(Some(Arc::clone(&found)));
-            found
-        });
-        run(&last.value)
+        let last = self.last.load();
+        if let Some(value) = last.as_ref().and_then(|last| last.of(limits)) {
+            return run(value);
+        }
+        let found = Arc::new(found());
+        self.last.store(Some(Arc::clone(&found)));
+        run(&found.value)
     }
 }
