@@ -148,21 +148,22 @@ impl Link {
         Ok(nodes)
     }
 
-    /// Connects to the single server, or to all nodes that serve slots.
-    pub(super) fn meet_servers(
+    /// Connects to the single server, or to all nodes that serve slots, and sends each this command. A server that is not
+    /// reached has no reply.
+    pub(super) fn ask_servers(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
-    ) -> JoinSet<Result<Arc<Live>, StoreError>> {
-        let mut meetings = JoinSet::new();
-        let nodes = match self.gates.are_of_a_cluster() {
+        command: &Cmd,
+    ) -> JoinSet<Option<RedisResult<Value>>> {
+        let servers = match self.gates.are_of_a_cluster() {
             true => self.gates.nodes().map(|nodes| nodes.addresses()).unwrap_or_default(),
             false => vec![Arc::default()],
         };
-        for server in nodes {
-            let (link, line) = (Arc::clone(self), Arc::clone(line));
-            meetings.spawn(async move { link.connected(&line, &server).await });
-        }
-        meetings
+        let ask = |server| {
+            let (link, line, command) = (Arc::clone(self), Arc::clone(line), command.clone());
+            async move { Some(link.connected(&line, &server).await.ok()?.query(&command).await) }
+        };
+        servers.into_iter().map(ask).collect()
     }
 
     /// Returns the node that another node named as the present or future owner of the slot.

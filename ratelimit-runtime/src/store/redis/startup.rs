@@ -84,13 +84,13 @@ impl RedisStore {
 
     /// Connects to all servers, and warns once of each policy by which one of them evicts keys.
     async fn warn_of_eviction(&self, line: &Arc<Home<Line>>) {
-        let (mut servers, mut reported) = (self.link.meet_servers(line), BTreeSet::new());
-        while let Some(live) = servers.join_next().await {
-            let Ok(Ok(live)) = live else { continue };
-            let reply = live.query(redis::cmd("INFO").arg("memory")).await;
+        let mut replies = self.link.ask_servers(line, redis::cmd("INFO").arg("memory"));
+        let mut reported = BTreeSet::new();
+        while let Some(reply) = replies.join_next().await {
+            let Ok(Some(reply)) = reply else { continue };
             let text = reply.and_then(|reply| Ok(redis::from_redis_value::<String>(reply)?));
             let text = text.map_err(|error| classify(&error));
-            // Without permission for this command, only the warning is missing. After another error it is sent again.
+            // Without permission for this command, only the warning is missing. If all fail otherwise, it is sent again.
             if matches!(text, Ok(_) | Err(Fault::Permanent(_))) {
                 self.is_checked.store(true, Ordering::Relaxed);
             }
