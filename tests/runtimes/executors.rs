@@ -6,7 +6,7 @@ use std::{
 };
 
 use ratelimit_runtime::{Limits, Permit, Reason, Rejection, rate_limit};
-use tests::{poll_once, proxy::Proxy, redis_server::RedisServer};
+use tests::{poll_once, proxy::Proxy, redis_cluster::RedisCluster, redis_server::RedisServer};
 
 use crate::world::{DEADLINE, HOUR, SECOND, current_thread, limits, ms, park_on, quota};
 
@@ -38,6 +38,19 @@ fn everything_works_outside_any_runtime() {
             })
             .await;
         assert!(limiter.delete().await.unwrap());
+    });
+}
+
+/// The nodes were connected to in tasks of a runtime that was not there.
+#[test]
+fn a_cluster_is_reached_outside_any_runtime() {
+    let cluster = RedisCluster::start();
+    park_on(async {
+        let limits = limits(&cluster.url(), "").await;
+        for key in ["one", "two", "three"] {
+            let permit = limits.limiter(key, quota(3, HOUR)).try_acquire(1).await.unwrap();
+            assert!(!permit.is_degraded());
+        }
     });
 }
 

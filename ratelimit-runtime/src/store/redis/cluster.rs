@@ -159,11 +159,15 @@ impl Link {
             true => self.gates.nodes().map(|nodes| nodes.addresses()).unwrap_or_default(),
             false => vec![Arc::default()],
         };
-        let ask = |server| {
-            let (link, line, command) = (Arc::clone(self), Arc::clone(line), command.clone());
-            async move { Some(link.connected(&line, &server).await.ok()?.query(&command).await) }
-        };
-        servers.into_iter().map(ask).collect()
+        let mut replies = JoinSet::new();
+        for server in servers {
+            let (link, of, command) = (Arc::clone(self), Arc::clone(line), command.clone());
+            let ask =
+                async move { Some(link.connected(&of, &server).await.ok()?.query(&command).await) };
+            // The caller may have no runtime.
+            replies.spawn_on(ask, line.runtime());
+        }
+        replies
     }
 
     /// Returns the node that another node named as the present or future owner of the slot.
