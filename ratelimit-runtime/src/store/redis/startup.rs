@@ -75,7 +75,8 @@ impl RedisStore {
 
     /// Warns of eviction if the check could not: no server replied then, or no limits were installed.
     pub(crate) async fn check_late(&self) {
-        if self.is_checked.load(Ordering::Relaxed) {
+        // Whether a server is back is for the probes to find out.
+        if self.is_checked.load(Ordering::Relaxed) || self.health().is_err() {
             return;
         }
         let (line, deadline) = (self.link.line(), self.link.deadline);
