@@ -51,19 +51,16 @@ const READ_ONLY: &str = "READONLY You can't write";
 /// Texts for a command that the server does not know: to a client, to a script, and to one of Valkey.
 const UNKNOWN: [&str; 3] = ["unknown command", "Unknown Redis command", "Unknown command"];
 
-/// Texts for certificates of the system that cannot be read. The driver reads them even if it is given others.
+/// Texts for certificates of the system that cannot be read. The driver reads them even if it is given others, and
+/// reports such errors as plain I/O errors.
 const UNREADABLE: [&str; 3] =
     ["failed to read PEM from file", "opening directory", "failed to open file"];
 
 /// The text of rustls for a certificate of another host.
 const MISNAMED: &str = "not valid for name";
 
-/// Texts of rustls for invalid certificates, and for those of the system that cannot be read; the driver reports them
-/// as plain I/O errors.
-const CERTIFICATE: [&str; 8] = [
-    UNREADABLE[0],
-    UNREADABLE[1],
-    UNREADABLE[2],
+/// Texts of rustls for invalid certificates; the driver reports them as plain I/O errors.
+const CERTIFICATE: [&str; 5] = [
     "invalid peer certificate",
     "CertificateRequired",
     "UnknownCA",
@@ -91,7 +88,7 @@ pub(super) fn classify(error: &RedisError) -> Fault {
         }
         _ => {}
     }
-    let of_certificate = CERTIFICATE.iter().any(|mark| text.contains(mark));
+    let of_certificate = CERTIFICATE.iter().chain(&UNREADABLE).any(|mark| text.contains(mark));
     if (!error.is_io_error() && is_permanent(&text)) || of_certificate {
         return misconfigured();
     }
