@@ -1,7 +1,9 @@
 //! What is found out before traffic.
 
 use ratelimit_runtime::Limits;
-use tests::{redis_sentinel::RedisSentinel, redis_server::RedisServer};
+use tests::{
+    redis_cluster::RedisCluster, redis_sentinel::RedisSentinel, redis_server::RedisServer,
+};
 
 use super::calls::{DEADLINE, HOUR, admitted_of, quota};
 
@@ -34,14 +36,22 @@ const PASSWORD: &str = "s3cr3t-canary";
 
 /// Starts as a user who may run these commands, and no others.
 async fn start_with(server: &RedisServer, user: &str, commands: &[&str]) -> Result<Limits, String> {
+    create_user(server, user, commands);
+    start(server.url_for(user, PASSWORD)).await
+}
+
+async fn start(url: String) -> Result<Limits, String> {
+    let builder = Limits::builder().redis(url).no_limits_file();
+    builder.deadline(DEADLINE).build().await.map_err(|error| error.to_string())
+}
+
+fn create_user(server: &RedisServer, user: &str, commands: &[&str]) {
     let mut acl = redis::cmd("ACL");
     acl.arg("SETUSER").arg(user).arg("on").arg(format!(">{PASSWORD}")).arg("~*").arg("-@all");
     for command in commands {
         acl.arg(format!("+{}", command.to_lowercase()));
     }
     acl.exec(&mut server.connect().unwrap()).unwrap();
-    let builder = Limits::builder().redis(server.url_for(user, PASSWORD)).no_limits_file();
-    builder.deadline(DEADLINE).build().await.map_err(|error| error.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,6 +68,30 @@ async fn each_documented_command_that_a_user_may_not_run_is_found_at_startup() {
         let named = error.to_uppercase();
         assert!(named.contains(missing), "it names {missing}: {error}");
         assert!(!error.contains(PASSWORD), "the password shows: {error}");
+    }
+}
+
+/// Only one of the nodes was tried, and calls to the others were rejected later.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_user_lacks_on_any_node_of_a_cluster_is_found_at_startup() {
+    let cluster = RedisCluster::start();
+    let commands = [&NEEDED[..], &["CLUSTER|SLOTS"]].concat();
+    let without = |missing: &str| -> Vec<_> {
+        commands.iter().copied().filter(|command| *command != missing).collect()
+    };
+    for node in cluster.nodes() {
+        create_user(node, "app", &commands);
+    }
+    let url = cluster.url().replace("://", &format!("://app:{PASSWORD}@"));
+    start(url.clone()).await.unwrap();
+    for node in cluster.nodes() {
+        create_user(node, "app", &without("ZADD"));
+        let error = start(url.clone()).await.unwrap_err();
+        assert!(error.contains("grant these commands: ZADD"), "{error}");
+        let _: () = node.cli(&["ACL", "DELUSER", "app"]);
+        let error = start(url.clone()).await.unwrap_err();
+        assert!(error.contains("correct the user or the password"), "{error}");
+        create_user(node, "app", &commands);
     }
 }
 

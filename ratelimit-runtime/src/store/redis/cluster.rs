@@ -148,6 +148,21 @@ impl Link {
         Ok(nodes)
     }
 
+    /// Returns keys on each node, or of the single server; their names are this one and a number.
+    pub(super) fn keys_on_each_node(&self, name: &str) -> Vec<StateKeys> {
+        /// Of a node with a single slot, so many names have one in it with a chance of 98 %.
+        const NAMES: u32 = 65_536;
+
+        let mut all = (0..NAMES).map(|n| StateKeys::new(format!("{name}-{n}")));
+        match self.gates.nodes() {
+            Some(nodes) => nodes
+                .iter()
+                .filter_map(|node| all.clone().find(|keys| node.serves(slot(keys))))
+                .collect(),
+            None => all.next().into_iter().collect(),
+        }
+    }
+
     /// Connects to the single server, or to all nodes that serve slots, and sends each this command. A server that is not
     /// reached has no reply.
     pub(super) fn ask_servers(

@@ -67,6 +67,10 @@ impl Nodes {
         self.0.is_empty()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Node> {
+        self.0.iter().map(|node| &**node)
+    }
+
     pub(super) fn addresses(&self) -> Vec<Arc<str>> {
         self.0.iter().map(|node| Arc::clone(&node.address)).collect()
     }

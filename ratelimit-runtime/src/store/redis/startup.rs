@@ -6,54 +6,74 @@ use std::{
     time::Duration,
 };
 
+use tokio::task::JoinSet;
+
 use super::{
     RedisStore,
     fault::{Fault, classify, refused},
     line::Line,
+    link::Link,
     script::CHECK,
 };
 use crate::{StoreError, StoreErrorKind, clock, events::Event, home::Home, store::StateKeys};
 
 impl RedisStore {
     /// Checks for problems that would otherwise appear in the middle of a script: commands that the user may
-    /// not run, and settings under which limits cannot hold. An unavailable server is not an error: it is
+    /// not run on some node, and settings under which limits cannot hold. An unavailable server is not an error: it is
     /// reported as an event, and `on_store_error` decides until it is available again.
     pub(crate) async fn check(&self, key_prefix: &str) -> Result<(), StoreError> {
-        let keys = StateKeys::new(format!("{key_prefix}ratelimit-check-{}", std::process::id()));
+        let name = format!("{key_prefix}ratelimit-check-{}", std::process::id());
         let limit = self.link.deadline.max(Duration::from_secs(2));
         let line = self.link.line();
-        let checked = clock::timeout(self.link.engine(), limit, async {
-            let live = self.link.live(&line, &keys).await?;
-            // By name and by text, because a server that knows the scripts forgets them when it restarts.
-            let [by_name, by_text] = [true, false].map(|by_name| CHECK.on(&keys, by_name));
-            let (named, reply) = tokio::join!(live.query(&by_name), live.query(&by_text));
-            let complaints = match named {
-                Err(error) if error.code() != Some("NOSCRIPT") => Err(error),
-                _ => reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?)),
-            };
-            match complaints.map_err(|error| classify(&error)) {
-                Ok(complaints) => {
-                    if let Some(error) = refused(&complaints) {
-                        return Err(error);
-                    }
-                }
-                Err(Fault::Permanent(error) | Fault::Transient(error)) => return Err(error),
-                Err(Fault::NotDone(_)) => {}
-            }
-            Ok(())
-        });
-        let no_answer = |_| Err(StoreError::timeout("redis: no reply at startup"));
-        if let Err(error) = checked.await.unwrap_or_else(no_answer) {
-            if error.kind() == StoreErrorKind::Misconfigured {
-                return Err(error);
-            }
-            self.link.close(&keys, self.with_advice_on_tls(error), None);
-            if !self.link.gates.are_of_a_cluster() {
-                return Ok(());
+        if self.link.gates.are_of_a_cluster() {
+            let look = clock::timeout(self.link.engine(), limit, self.link.look_for_nodes(&line));
+            if let Err(error) = look.await.unwrap_or_else(no_reply) {
+                return self.close_unless_misconfigured(&StateKeys::new(name), error);
             }
         }
-        // A node that does not reply affects its own calls only.
-        let _ = clock::timeout(self.link.engine(), limit, self.warn_of_eviction(&line)).await;
+        let commands = self.check_commands(&line, &name, limit);
+        let eviction = async {
+            // A node that does not reply affects its own calls only.
+            let _ = clock::timeout(self.link.engine(), limit, self.warn_of_eviction(&line)).await;
+            Ok(())
+        };
+        tokio::try_join!(commands, eviction).map(drop)
+    }
+
+    /// Tries the commands of the scripts on each node.
+    async fn check_commands(
+        &self,
+        line: &Arc<Home<Line>>,
+        name: &str,
+        limit: Duration,
+    ) -> Result<(), StoreError> {
+        let mut checks = JoinSet::new();
+        for keys in self.link.keys_on_each_node(name) {
+            let (link, of) = (Arc::clone(&self.link), Arc::clone(line));
+            let check = async move {
+                let checked = clock::timeout(link.engine(), limit, check(&link, &of, &keys)).await;
+                (checked.unwrap_or_else(no_reply), keys)
+            };
+            // The caller may have no runtime.
+            checks.spawn_on(check, line.runtime());
+        }
+        while let Some(checked) = checks.join_next().await {
+            if let Ok((Err(error), keys)) = checked {
+                self.close_unless_misconfigured(&keys, error)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn close_unless_misconfigured(
+        &self,
+        keys: &StateKeys,
+        error: StoreError,
+    ) -> Result<(), StoreError> {
+        if error.kind() == StoreErrorKind::Misconfigured {
+            return Err(error);
+        }
+        self.link.close(keys, self.with_advice_on_tls(error), None);
         Ok(())
     }
 
@@ -105,4 +125,29 @@ impl RedisStore {
             }
         }
     }
+}
+
+/// Tries the commands of the scripts on the node of these keys.
+async fn check(
+    link: &Arc<Link>,
+    line: &Arc<Home<Line>>,
+    keys: &StateKeys,
+) -> Result<(), StoreError> {
+    let live = link.live(line, keys).await?;
+    // By name and by text, because a server that knows the scripts forgets them when it restarts.
+    let [by_name, by_text] = [true, false].map(|by_name| CHECK.on(keys, by_name));
+    let (named, reply) = tokio::join!(live.query(&by_name), live.query(&by_text));
+    let complaints = match named {
+        Err(error) if error.code() != Some("NOSCRIPT") => Err(error),
+        _ => reply.and_then(|reply| Ok(redis::from_redis_value::<Vec<String>>(reply)?)),
+    };
+    match complaints.map_err(|error| classify(&error)) {
+        Ok(complaints) => refused(&complaints).map_or(Ok(()), Err),
+        Err(Fault::Permanent(error) | Fault::Transient(error)) => Err(error),
+        Err(Fault::NotDone(_)) => Ok(()),
+    }
+}
+
+fn no_reply<T>(_: clock::Elapsed) -> Result<T, StoreError> {
+    Err(StoreError::timeout("redis: no reply at startup"))
 }
