@@ -439,6 +439,22 @@ async fn enter() -> Result<(), Rejection> {
 #[rate_limit(key = "enter", rate = 10, per = "1s")]
 async fn enter_in_any_case() {}
 
+macro_rules! two_at_once {
+    ($key:literal) => {
+        (limiter!($key), limiter!($key))
+    };
+}
+
+#[tokio::test]
+async fn the_report_lists_a_line_once() {
+    let (limits, _) = accepted("").await;
+    let (_, _) = limits.scope(async { two_at_once!("enter") }).await;
+    let report = limits.report();
+    let sites = &report.limiter("enter").unwrap().call_sites;
+    assert!(matches!(&sites[..], [_, _, _]), "two functions and a line: {sites:?}");
+    assert!(sites[0].contains("enter ("), "in the order of the source: {sites:?}");
+}
+
 #[tokio::test]
 async fn the_report_shows_the_wait_of_each_function() {
     let waits = async |yaml: &str| {

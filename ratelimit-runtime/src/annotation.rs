@@ -236,9 +236,12 @@ pub(crate) fn compiled_with() -> Option<&'static str> {
     inventory::iter::<CompiledWith>().map(|CompiledWith(file)| *file).next()
 }
 
-/// Returns every annotated place that is linked into the program.
+/// Returns every annotated place that is linked into the program, in source order.
 pub(crate) fn all() -> Vec<&'static Annotation> {
-    inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect()
+    let mut all: Vec<_> =
+        inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect();
+    all.sort_by_key(|annotation| annotation.location());
+    all
 }
 
 /// Returns the keys of all existing layers.

@@ -31,6 +31,9 @@ pub(super) fn report(limits: &Limits) -> Report {
             let Location { file, line, function } = site.location();
             format!("{function} ({file}:{line})")
         });
+        let mut call_sites: Vec<_> = call_sites.collect();
+        // Two handles of one line.
+        call_sites.dedup();
         let tally = &family.tally;
         let given = family.given.load();
         let effective = current.resolve(family, None, given.as_deref()).ok();
@@ -51,7 +54,7 @@ pub(super) fn report(limits: &Limits) -> Report {
                 None => Vec::new(),
             },
             overrides: current.overrides(&family.label),
-            call_sites: call_sites.collect(),
+            call_sites,
             allowed: tally.allowed.get(),
             rejected: tally.rejections(),
             waited: tally.waited.load(Ordering::Relaxed),
@@ -74,8 +77,7 @@ pub(super) fn report(limits: &Limits) -> Report {
 fn rows(effective: &Effective, sites: &[&Annotation], current: &Current) -> Vec<Setting> {
     let mut rows = effective.rows();
     let Some(at) = rows.iter().position(|row| row.name == "wait") else { return rows };
-    let mut sites: Vec<_> = sites.iter().filter(|site| site.cost != Cost::OfHandle).collect();
-    sites.sort_by_key(|site| site.location());
+    let sites = sites.iter().filter(|site| site.cost != Cost::OfHandle);
     let mut waits: Vec<Setting> = Vec::new();
     for site in sites {
         let wait = wait_of_calls(&effective.set, site.wait, || current.default_wait());
