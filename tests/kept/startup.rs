@@ -86,13 +86,21 @@ async fn what_a_user_lacks_on_any_node_of_a_cluster_is_found_at_startup() {
     start(url.clone()).await.unwrap();
     for node in cluster.nodes() {
         create_user(node, "app", &without("ZADD"));
+        let of_node = format!("redis at {}: ", node.address());
         let error = start(url.clone()).await.unwrap_err();
+        assert!(error.contains(&of_node), "{error}");
         assert!(error.contains("grant these commands: ZADD"), "{error}");
         let _: () = node.cli(&["ACL", "DELUSER", "app"]);
         let error = start(url.clone()).await.unwrap_err();
+        assert!(error.contains(&of_node), "{error}");
         assert!(error.contains("correct the user or the password"), "{error}");
         create_user(node, "app", &commands);
     }
+    for node in cluster.nodes() {
+        create_user(node, "app", &without("ZADD"));
+    }
+    let error = start(url).await.unwrap_err();
+    assert!(error.starts_with("redis: ") && !error.contains("redis at"), "of all nodes: {error}");
 }
 
 /// The advice was to add a password that was there, and to grant commands for a lack of keys. Without `SELECT`, the

@@ -40,7 +40,7 @@ impl RedisStore {
         tokio::try_join!(commands, eviction).map(drop)
     }
 
-    /// Tries the commands of the scripts on each node.
+    /// Tries the commands of the scripts on each node. An error names the node, unless all have it.
     async fn check_commands(
         &self,
         line: &Arc<Home<Line>>,
@@ -57,12 +57,22 @@ impl RedisStore {
             // The caller may have no runtime.
             checks.spawn_on(check, line.runtime());
         }
+        let (nodes, mut refusals) = (checks.len(), Vec::new());
         while let Some(checked) = checks.join_next().await {
-            if let Ok((Err(error), keys)) = checked {
-                self.close_unless_misconfigured(&keys, error)?;
+            if let Ok((Err(error), keys)) = checked
+                && let Err(error) = self.close_unless_misconfigured(&keys, error)
+            {
+                refusals.push((keys, error));
             }
         }
-        Ok(())
+        let is_of_one = refusals.len() < nodes;
+        let Some((keys, error)) = refusals.pop() else { return Ok(()) };
+        let node = self.link.gates.node_of(&keys).filter(|_| is_of_one);
+        let Some(node) = node else { return Err(error) };
+        let text = error.to_string();
+        let text = text.strip_prefix("redis: ").unwrap_or(&text);
+        let text = format!("redis at {}: {text}", node.address);
+        Err(StoreError::misconfigured(text).caused_by(error))
     }
 
     fn close_unless_misconfigured(
