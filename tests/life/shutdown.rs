@@ -8,14 +8,10 @@ use tokio::task::JoinSet;
 
 use crate::{DEADLINE, HOUR, SECOND, limits, quota};
 
-/// A deadline far above what a busy machine needs to reject many calls.
-const PATIENT: Duration = Duration::from_secs(5);
-
 /// On both stores, with nothing configured.
 async fn each(server: &RedisServer) -> [Limits; 2] {
-    let (embedded, redis) = (Limits::builder().memory(), Limits::builder().redis(server.url()));
-    let redis = redis.no_limits_file().deadline(PATIENT).build().await.unwrap();
-    [redis, embedded.no_limits_file().build().await.unwrap()]
+    let embedded = Limits::builder().memory().no_limits_file().build().await.unwrap();
+    [limits(server, "").await, embedded]
 }
 
 /// Starts calls that have to wait.
@@ -55,7 +51,7 @@ async fn waiting_calls_are_rejected_at_once() {
                 assert!(rejection.to_string().ends_with("rate limits are shut down"));
             }
         }
-        assert!(start.elapsed() < PATIENT, "{:?}", start.elapsed());
+        assert!(start.elapsed() < DEADLINE, "{:?}", start.elapsed());
     }
     // What was reserved for them is free again.
     let another = limits(&server, "").await;
@@ -166,7 +162,7 @@ async fn calls_after_it_have_their_answers() {
         tokio::join!(limits.shutdown(), limits.shutdown());
         let start = Instant::now();
         limits.shutdown().await;
-        assert!(start.elapsed() < PATIENT / 10, "nothing is left to do");
+        assert!(start.elapsed() < DEADLINE / 10, "nothing is left to do");
 
         assert_eq!(limits.health().store.unwrap_err().kind(), StoreErrorKind::Unavailable);
         limits.reload().unwrap();
