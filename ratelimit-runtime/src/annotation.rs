@@ -236,12 +236,9 @@ pub(crate) fn compiled_with() -> Option<&'static str> {
     inventory::iter::<CompiledWith>().map(|CompiledWith(file)| *file).next()
 }
 
-/// Returns every annotated place that is linked into the program, in source order.
+/// Returns every annotated place that is linked into the program.
 pub(crate) fn all() -> Vec<&'static Annotation> {
-    let mut all: Vec<_> =
-        inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect();
-    all.sort_by_key(|annotation| annotation.location());
-    all
+    inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect()
 }
 
 /// Returns the keys of all existing layers.

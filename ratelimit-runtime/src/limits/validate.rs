@@ -54,7 +54,9 @@ pub(super) fn load<T>(
 /// Returns all annotated places by key, in source order.
 fn sites() -> Sites {
     let mut by_key = Sites::new();
-    for site in annotation::all() {
+    let mut all = annotation::all();
+    all.sort_by_key(|site| site.location());
+    for site in all {
         by_key.entry(site.key).or_default().push(site);
     }
     by_key
