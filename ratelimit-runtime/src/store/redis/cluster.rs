@@ -150,7 +150,7 @@ impl Link {
 
     /// Returns keys on each node, or of the single server; their names are this one and a number.
     pub(super) fn keys_on_each_node(&self, name: &str) -> Vec<StateKeys> {
-        /// Of a node with a single slot, so many names have one in it with a chance of 98 %.
+        /// Enough to find one, with a chance of 98 %, for a node with a single slot.
         const NAMES: u32 = 65_536;
 
         let mut all = (0..NAMES).map(|n| StateKeys::new(format!("{name}-{n}")));
