@@ -29,29 +29,15 @@ impl SetupError {
         Self { problems: problems.into() }
     }
 
+    /// Creates the error of a store that cannot be used as it is set up.
+    pub(crate) fn of_store(error: StoreError) -> Self {
+        Problem::new(ProblemKind::Store, error.to_string()).caused_by(error).alone()
+    }
+
     /// Returns each problem, in the order of the text; at least one.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
-    }
-}
-
-impl From<Problem> for SetupError {
-    fn from(problem: Problem) -> Self {
-        Self::new(vec![problem])
-    }
-}
-
-impl From<Box<Problem>> for SetupError {
-    fn from(problem: Box<Problem>) -> Self {
-        Self::from(*problem)
-    }
-}
-
-impl From<StoreError> for SetupError {
-    fn from(error: StoreError) -> Self {
-        let problem = Problem::new(ProblemKind::Store, error.to_string());
-        problem.caused_by(error).into()
     }
 }
 
@@ -135,6 +121,11 @@ impl Problem {
     pub(crate) fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Box::new(source));
         self
+    }
+
+    /// Returns the error of a setup that has no other problem.
+    pub(crate) fn alone(self) -> SetupError {
+        SetupError::new(vec![self])
     }
 
     pub(crate) fn unreadable(place: Place, error: io::Error) -> Self {

@@ -258,6 +258,7 @@ impl LimitsBuilder {
                 "limits are already installed, or a rate-limited call ran first; call `install` once, at \
                  startup",
             )
+            .alone()
         })?;
         Ok(limits)
     }
@@ -280,7 +281,7 @@ impl LimitsBuilder {
             services.events.emit(warning);
         }
         if let Some(store) = services.store.shared() {
-            store.check(&services.key_prefix).await?;
+            store.check(&services.key_prefix).await.map_err(SetupError::of_store)?;
         }
         if let Some((every, seen)) = watch {
             watch::start(&limits, every, seen);

@@ -117,7 +117,7 @@ impl Source {
             let message = "the file is empty; write `{}` if it sets nothing".to_owned();
             return Err(Problem::new(ProblemKind::File, message)
                 .at(Place::file(&file.shown))
-                .into());
+                .alone());
         }
         Ok(Some(file))
     }
@@ -136,9 +136,8 @@ fn find() -> Option<PathBuf> {
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<String, SetupError> {
     let place = || Place::file(path);
-    let unreadable = |error| SetupError::from(Problem::unreadable(place(), error));
-    let refused =
-        |message: String| SetupError::from(Problem::new(ProblemKind::File, message).at(place()));
+    let unreadable = |error| Problem::unreadable(place(), error).alone();
+    let refused = |message: String| Problem::new(ProblemKind::File, message).at(place()).alone();
     let about = fs::metadata(path).map_err(unreadable)?;
     // Reading a device or a pipe may never end.
     if !about.is_file() {

@@ -110,7 +110,7 @@ pub(super) fn hangups(engine: &Engine) -> Result<Signal, SetupError> {
     let _entered = runtime.enter();
     signal(SignalKind::hangup()).map_err(|error| {
         let message = format!("cannot listen for SIGHUP: {error}; remove `reload_on_hangup`");
-        Problem::new(ProblemKind::File, message).caused_by(error).into()
+        Problem::new(ProblemKind::File, message).caused_by(error).alone()
     })
 }
 

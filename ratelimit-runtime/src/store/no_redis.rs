@@ -6,7 +6,7 @@ use tokio::{sync::Notify, time::Instant};
 
 use self::address::Address;
 use super::{Heartbeat, Member, MemberId, MemoryStore, StateKeys};
-use crate::{SetupError, StoreError, engine::Engine, events::Events};
+use crate::{StoreError, engine::Engine, events::Events};
 
 pub(crate) mod address {
     use std::{convert::Infallible, fmt};
@@ -91,7 +91,7 @@ impl RedisStore {
         match self.0 {}
     }
 
-    pub(crate) async fn check(&self, _: &str) -> Result<(), SetupError> {
+    pub(crate) async fn check(&self, _: &str) -> Result<(), StoreError> {
         match self.0 {}
     }
 

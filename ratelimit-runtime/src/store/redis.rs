@@ -101,7 +101,7 @@ impl RedisStore {
     /// Returns an error if the address is invalid, or needs a crate feature that is not enabled.
     #[cfg(feature = "test-util")]
     pub fn open(url: &str, deadline: Duration) -> Result<Self, crate::SetupError> {
-        let address = Address::parse(url)?;
+        let address = Address::parse(url).map_err(|problem| problem.alone())?;
         Ok(Self::new(address, Certificates::default(), deadline, Events::default(), Arc::default()))
     }
 
@@ -118,7 +118,7 @@ impl RedisStore {
     ) -> Result<Self, crate::SetupError> {
         let certificates = Certificates { root: Some(ca_pem) };
         Ok(Self::new(
-            Address::parse(url)?,
+            Address::parse(url).map_err(|problem| problem.alone())?,
             certificates,
             deadline,
             Events::default(),
