@@ -247,7 +247,7 @@ fn only_the_clock_reads_time() {
 /// A link that leads nowhere, where a reader of the files follows it.
 #[test]
 fn links_lead_somewhere() {
-    let mut files: Vec<(String, String)> = ["README.md", "CHANGELOG.md"]
+    let mut files: Vec<(String, String)> = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
         .map(|name| (name.to_owned(), fs::read_to_string(root().join(name)).unwrap()))
         .into();
     for folder in ["docs", "examples", "tests", "benches"] {

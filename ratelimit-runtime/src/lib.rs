@@ -103,8 +103,9 @@
 //! API. A new major version of one of these crates gets a feature of its own, next to the present one. `redis-connect` has
 //! types of `redis`, whose next major version is also one of this crate.
 //!
-//! The names and labels of [metrics](guide::metrics), and the text of a value in a key, are part of the API: a change of that
-//! text would start new counters. The packages `ratelimit-macros` and `ratelimit-spec` are not, nor is any hidden item.
+//! The fields of the limits file, the environment variables, the names and labels of [metrics](guide::metrics), the names and
+//! fields of events, the text of a value in a key, and the state in Redis are part of the API: processes of two releases share
+//! their limiters. The text of messages, the packages `ratelimit-macros` and `ratelimit-spec`, and hidden items are not.
 //!
 //! # What is counted
 //!

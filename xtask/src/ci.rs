@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::{
-    Failed, Outcome,
+    Failed, Outcome, api,
     bench::instructions,
     features, oldest, redis,
     shell::{cargo, read_file, root, run, say, seconds},
@@ -24,6 +24,7 @@ pub(crate) fn run_all(arguments: &[String]) -> Outcome {
     docs()?;
     each_feature()?;
     oldest::check()?;
+    api::compare(&[])?;
     say(&format!("checks passed in {}", seconds(start.elapsed())));
     test::run_tests(&[])?;
     on_every_server()?;

@@ -5,6 +5,7 @@
 
 use std::{env, process::ExitCode};
 
+mod api;
 mod bench;
 mod ci;
 mod features;
@@ -57,8 +58,13 @@ const COMMANDS: &[Command] = &[
         run: schema::write,
     },
     Command {
+        name: "api",
+        about: "compares the public API with tests/api.txt; --bless writes it",
+        run: api::compare,
+    },
+    Command {
         name: "ci",
-        about: "formatting, lints, docs, each feature alone, the oldest compiler, all tests, then instructions counted",
+        about: "formatting, lints, docs, each feature alone, the oldest compiler, the public API, all tests, then instructions counted",
         run: ci::run_all,
     },
 ];

@@ -1,0 +1,51 @@
+//! `cargo xtask api`: compares the public API of the runtime with `tests/api.txt`.
+
+use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+
+use crate::{
+    Failed, Outcome,
+    shell::{cargo, run, target_dir, write_file},
+};
+
+/// Calls rustdoc as a nightly one, because its JSON is not stable. For cargo, the compiler stays what it is: if all of
+/// them were told, build scripts would run again.
+const RUSTDOC: &str = "\
+#!/bin/sh
+RUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"
+";
+
+/// Compares, and fails if the two differ; `--bless` writes the file.
+pub(crate) fn compare(arguments: &[String]) -> Outcome {
+    let bless = match arguments {
+        [] => false,
+        [argument] if argument == "--bless" => true,
+        [argument, ..] => {
+            eprintln!("unknown argument `{argument}`; there is `--bless`");
+            return Err(Failed);
+        }
+    };
+    let rustdoc = write_rustdoc()?;
+    // With all packages and features, as the other checks: what these compiled is used again.
+    let docs = ["doc", "--locked", "--workspace", "--no-deps", "--all-features", "--quiet"];
+    run(cargo(&docs)
+        .env("RUSTDOC", rustdoc)
+        .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json"))?;
+    let test = ["test", "--locked", "--workspace", "--all-features", "--test", "api"];
+    let mut test = cargo(&test);
+    test.args(["--", "--ignored"])
+        .env("RATELIMIT_API_JSON", target_dir().join("doc/ratelimit_runtime.json"));
+    if bless {
+        test.env("BLESS", "1");
+    }
+    run(&mut test)
+}
+
+fn write_rustdoc() -> Result<PathBuf, Failed> {
+    let file = target_dir().join("rustdoc");
+    write_file(&file, RUSTDOC)?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).map_err(|error| {
+        eprintln!("cannot make {} executable: {error}", file.display());
+        Failed
+    })?;
+    Ok(file)
+}
