@@ -16,7 +16,10 @@ use ratelimit_runtime::{
 use tests::{
     alone::alone, eventually, limits_file::LimitsFile, poll_once, redis_server::RedisServer,
 };
-use tracing::{Subscriber, subscriber::DefaultGuard};
+use tracing::{
+    Dispatch, Subscriber,
+    subscriber::{DefaultGuard, NoSubscriber},
+};
 use tracing_subscriber::{Layer, fmt::format::FmtSpan, layer::Context, layer::SubscriberExt};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -168,19 +171,25 @@ impl io::Write for Written {
 }
 
 impl Written {
-    /// Of this thread until the guard is dropped: a line for each span of a decision that ended.
-    fn subscribe(&self) -> DefaultGuard {
+    /// Of this thread until the guard is dropped: a line for each event, and for each span of a decision that ended.
+    fn subscribe(&self) -> (DefaultGuard, Dispatch) {
+        // While there is only one subscriber, `tracing` disables for all threads what a thread without it reports first.
+        let other = Dispatch::new(NoSubscriber::new());
         let written = self.clone();
         let subscriber = tracing_subscriber::fmt()
             .with_span_events(FmtSpan::CLOSE)
             .with_ansi(false)
             .with_writer(move || written.clone());
-        tracing::subscriber::set_default(subscriber.finish())
+        (tracing::subscriber::set_default(subscriber.finish()), other)
+    }
+
+    fn lines_with(&self, part: &str) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().filter(|line| line.contains(part)).map(str::to_owned).collect()
     }
 
     fn spans(&self) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.lines().filter(|line| line.contains("ratelimit.decision")).map(str::to_owned).collect()
+        self.lines_with("ratelimit.decision")
     }
 }
 
@@ -218,6 +227,28 @@ async fn one_decision_of_so_many_has_a_span() {
     let spans = written.spans();
     assert!(spans[0].contains("outcome=\"admitted\" degraded=false remaining=0"), "{spans:?}");
     assert!(spans[1].contains("outcome=\"limited\""), "{spans:?}");
+}
+
+#[tokio::test]
+async fn a_log_can_select_events_by_their_fields() {
+    let server = RedisServer::start();
+    let written = Written::default();
+    let _subscribed = written.subscribe();
+    for rate in [9, 1] {
+        let limits = Limits::builder().redis(server.url()).no_limits_file().build().await.unwrap();
+        limits.limiter("shared", Quota::per_hour(rate)).try_acquire(1).await.unwrap();
+        let refused = limits.limiter("shared", Quota::per_hour(rate)).try_acquire(9).await;
+        assert!(refused.is_err());
+        // The next version is younger by the server's clock.
+        tokio::time::sleep(SECOND / 50).await;
+    }
+    let reset = written.lines_with("usage was reset");
+    let fields = "kind=\"reconciled\" limiter=\"shared\" count=1 outcome=\"reset\" old=9 per 1h new=1 per 1h";
+    assert!(reset.len() == 1 && reset[0].ends_with(fields), "{reset:?}");
+    let rejected = written.lines_with("a call was rejected");
+    assert!(rejected[0].contains("INFO"), "{rejected:?}");
+    let fields = "kind=\"rejected\" limiter=\"shared\" count=1 reason=\"limited\"";
+    assert!(rejected[0].ends_with(fields), "{rejected:?}");
 }
 
 /// Two versions with one quota differ all the same if their modes do.

@@ -1,6 +1,8 @@
 //! Events for operators.
 
 mod bounded;
+#[cfg(feature = "tracing")]
+mod log;
 mod spans;
 mod text;
 
@@ -21,7 +23,8 @@ use crate::{
 
 /// An event for operators.
 ///
-/// With the feature `tracing`, each event is logged with the target `ratelimit`. A callback passed to
+/// With the feature `tracing`, each event is logged with the target `ratelimit`; its fields are listed in
+/// [the guide to metrics](crate::guide::metrics#events). A callback passed to
 /// [`LimitsBuilder::on_event`](crate::LimitsBuilder::on_event) receives all of them.
 ///
 /// Frequent events are reported the first time they happen to a limiter (all keys of a template count as one),
@@ -243,23 +246,6 @@ impl Event {
         }
     }
 
-    #[cfg(feature = "tracing")]
-    fn is_quiet(&self) -> bool {
-        match self {
-            Self::StoreUp { .. } | Self::Reloaded | Self::EmbeddedStore | Self::Rejected { .. } => {
-                true
-            }
-            Self::Repeated { event, .. } => event.is_quiet(),
-            _ => false,
-        }
-    }
-
-    /// Returns how often the event has happened since the last report.
-    #[cfg(feature = "tracing")]
-    fn count(&self) -> u64 {
-        if let Self::Repeated { more, .. } = self { *more } else { 1 }
-    }
-
     /// Returns the topic; events of one topic are counted together. Rejections for two reasons have two.
     fn topic(&self) -> Topic {
         match self {
@@ -332,15 +318,7 @@ impl Shared {
 
     fn pass(&self, event: &Event) {
         #[cfg(feature = "tracing")]
-        {
-            let limiter = event.limiter().map(|limiter| &**limiter);
-            let (kind, count) = (event.word(), event.count());
-            if event.is_quiet() {
-                tracing::info!(target: "ratelimit", kind, limiter, count, "{event}");
-            } else {
-                tracing::warn!(target: "ratelimit", kind, limiter, count, "{event}");
-            }
-        }
+        log::write(event);
         if let Some(callback) = &self.callback {
             callback(event);
         }
