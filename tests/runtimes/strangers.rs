@@ -8,7 +8,11 @@ use std::{
 };
 
 use ratelimit_runtime::{Limiter, Limits};
-use tests::{eventually, poll_once, proxy::Proxy, redis_server::RedisServer};
+use tests::{
+    eventually, poll_once,
+    proxy::{Proxy, Then},
+    redis_server::RedisServer,
+};
 use tokio::{
     runtime::Runtime,
     task::JoinSet,
@@ -197,4 +201,38 @@ fn a_runtime_that_ends_in_the_middle_of_calls_is_no_error_for_another() {
         ending.shutdown_background();
         assert!(other.block_on(is_regular(&limiter)));
     }
+}
+
+/// Only the connection of the call that closed the gate was replaced, so each runtime caused an outage of its own.
+#[test]
+fn connections_that_fail_together_are_replaced_together() {
+    const RUNTIMES: u64 = 6;
+
+    let _alone = ALONE.blocking_lock();
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let limits = current_thread().block_on(limits(&proxy.url(), ""));
+    let calls = |n| {
+        let limiter = limits.limiter(&format!("of-{n}"), quota(1_000_000, HOUR));
+        current_thread().block_on(async {
+            let (started, mut degraded) = (Instant::now(), None);
+            while started.elapsed() < 6 * SECOND {
+                if !is_regular(&limiter).await {
+                    degraded = Some(Instant::now());
+                }
+                sleep(ms(10)).await;
+            }
+            degraded.expect("a call without a reply")
+        })
+    };
+    thread::scope(|threads| {
+        let calling: Vec<_> = (0..RUNTIMES).map(|n| threads.spawn(move || calls(n))).collect();
+        thread::sleep(SECOND / 2);
+        proxy.swallow_replies_to("EVALSHA", RUNTIMES, Then::Hang);
+        let failed = Instant::now();
+        for calling in calling {
+            let degraded_for = calling.join().unwrap() - failed;
+            assert!(degraded_for < SECOND, "{degraded_for:?}");
+        }
+    });
 }

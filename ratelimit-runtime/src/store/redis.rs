@@ -199,12 +199,14 @@ impl RedisStore {
             std::mem::take(&mut *attempt.progress());
         let waited = format!("redis: no reply within {:?}", link.deadline);
         let error = excuse.unwrap_or_else(|| StoreError::timeout(waited));
-        if !elapsed.stalled
-            && attempt.concerns_all(&error)
-            && link.close(call.keys(), error.clone(), redirected.as_ref())
-            && let Some(live) = used
-        {
-            live.timed_out();
+        if !elapsed.stalled && attempt.concerns_all(&error) {
+            let is_first = link.close(call.keys(), error.clone(), redirected.as_ref());
+            // Of the calls that time out together, one counts for each connection.
+            if let Some(live) = used
+                && (is_first || is_sent && !live.is_doubtful())
+            {
+                live.timed_out();
+            }
         }
         if is_sent
             && call.needs_late_reply()
