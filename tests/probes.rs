@@ -142,6 +142,31 @@ async fn a_dead_node_of_a_cluster_is_one_outage() {
     assert_eq!(outages.seen(), [true]);
 }
 
+/// The probe waited two seconds for a connection to the node that hangs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_takes_over_from_a_master_that_hangs_is_found_by_the_next_probe() {
+    let cluster = RedisCluster::builder().replicas(1).node_timeout(60 * SECOND).start();
+    let outages = Outages::default();
+    let deadline = Duration::from_millis(300);
+    let limits = outages.limits(&cluster.url(), deadline).await;
+    let on_first = |name: &String| cluster.master_of_key(name) == 0;
+    let name = (0..).map(|n| format!("key:{n}")).find(on_first).unwrap();
+    let limiter = limits.limiter(&name, Quota::new(100_000, 60 * SECOND).unwrap());
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+    cluster.node(0).stop();
+    assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
+    // A probe is on its way.
+    tokio::time::sleep(deadline * 2 / 3).await;
+    let replica = cluster.node(RedisCluster::MASTERS);
+    let _: () = replica.cli(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+    let start = Instant::now();
+    while limiter.try_acquire(1).await.unwrap().is_degraded() {
+        assert!(start.elapsed() < SECOND, "the replica was not found");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(outages.seen(), [true, false]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_of_a_node_is_reported_with_its_address_and_slots() {
     let cluster = RedisCluster::builder().config("cluster-require-full-coverage", "no").start();

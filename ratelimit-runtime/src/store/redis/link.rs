@@ -254,7 +254,10 @@ impl Link {
             self.look_for_nodes(&line).await?;
         }
         let server = self.server_of(&line, keys).await?;
-        let live = self.connected(&line, &server).await?;
+        let timed_out = || StoreError::timeout("redis: health check timed out");
+        // If a node hangs, another one may take over its slots. The attempt continues, for the next probe.
+        let connecting = tokio::time::timeout(self.deadline, self.connected(&line, &server));
+        let live = connecting.await.map_err(|_| timed_out())??;
         let question = super::script::probe(keys);
         let asked = async {
             let error = match live.query(&question).await {
@@ -288,7 +291,7 @@ impl Link {
             }
             Err(_) => {
                 live.timed_out();
-                Err(StoreError::timeout("redis: health check timed out"))
+                Err(timed_out())
             }
         }
     }
