@@ -236,3 +236,19 @@ fn connections_that_fail_together_are_replaced_together() {
         }
     });
 }
+
+/// Each runtime found with its own next call that its connection had failed, and caused an outage.
+#[test]
+fn connections_of_idle_runtimes_that_failed_are_replaced_too() {
+    let _alone = ALONE.blocking_lock();
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let runtimes = [(); 3].map(|()| current_thread());
+    let limits = runtimes[0].block_on(limits(&proxy.url(), ""));
+    let limiter = limits.limiter("x", quota(1_000_000, HOUR));
+    assert!(runtimes.iter().all(|runtime| runtime.block_on(is_regular(&limiter))));
+    proxy.forget_connections();
+    assert!(!runtimes[0].block_on(is_regular(&limiter)));
+    eventually("the server is found", 5 * SECOND, || limits.health().is_ok());
+    assert!(runtimes.iter().all(|runtime| runtime.block_on(is_regular(&limiter))));
+}

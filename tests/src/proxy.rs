@@ -94,6 +94,8 @@ struct Shared {
 struct Link {
     /// Connections of an earlier generation are to be closed.
     generation: u64,
+    /// How many times the connections were forgotten. Those from before the last time hang.
+    forgotten: u64,
     to_server_stalled: bool,
     to_clients_stalled: bool,
     delay: Duration,
@@ -173,6 +175,12 @@ impl Proxy {
         });
     }
 
+    /// Lets nothing through on the open connections any more, as a firewall that has forgotten them; new
+    /// ones work.
+    pub fn forget_connections(&self) {
+        self.shared.link.send_modify(|link| link.forgotten += 1);
+    }
+
     /// Lets nothing through in either direction until [`restore`](Self::restore); connections stay
     /// open, new ones are accepted, and what was sent meanwhile arrives afterwards, as over a
     /// network that came back.
@@ -226,7 +234,8 @@ impl Proxy {
         self.repeat_scripts(0);
         self.shift_time(0);
         self.shared.link.send_modify(|link| {
-            *link = Link { generation: link.generation, ..Link::default() };
+            let Link { generation, forgotten, .. } = *link;
+            *link = Link { generation, forgotten, ..Link::default() };
         });
         self.listen();
     }

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     io,
+    pin::pin,
     sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
@@ -33,16 +34,21 @@ pub(super) async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>)
             continue;
         };
         let mut link = shared.link.subscribe();
-        let generation = link.borrow_and_update().generation;
+        let mut also_link = shared.link.subscribe();
+        let Link { generation, forgotten, .. } = *link.borrow_and_update();
         shared.count(|traffic| traffic.connections += 1);
         let open = Open::new(&shared);
         tokio::spawn(async move {
             let shared = Arc::clone(&open.0);
             let cut = async { link.wait_for(|link| link.generation > generation).await.map(drop) };
+            let forget =
+                async { also_link.wait_for(|link| link.forgotten > forgotten).await.map(drop) };
+            let (mut cut, mut forward) = (pin!(cut), pin!(forward(client, &shared)));
             // Whichever ends first takes both sockets with it.
             tokio::select! {
-                _ = cut => {}
-                _ = forward(client, &shared) => {}
+                _ = &mut cut => {}
+                _ = &mut forward => {}
+                _ = forget => drop(cut.await),
             }
         });
     }

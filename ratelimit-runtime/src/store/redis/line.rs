@@ -52,7 +52,7 @@ pub(super) struct Live {
     closed: Arc<AtomicBool>,
     /// Consecutive calls without a reply in time.
     timeouts: AtomicU32,
-    opened: ServerTime,
+    pub(super) opened: ServerTime,
     /// The server's time as of the first reply after a clock was set. Earlier instants have the time of before.
     set: ArcSwapOption<ServerTime>,
 }

@@ -214,14 +214,14 @@ impl Link {
         if !self.gates.close(keys, error, redirected) {
             return false;
         }
-        let (weak, keys) = (Arc::downgrade(self), keys.clone());
+        let (weak, keys, closed) = (Arc::downgrade(self), keys.clone(), clock::instant());
         self.engine().spawn_endless(async move {
             while let Some(delay) = weak.upgrade().map(|link| link.gates.next_delay(&keys)) {
                 tokio::time::sleep(delay).await;
                 let Some(link) = weak.upgrade() else { return };
                 match link.probe(&keys).await {
                     Ok(server) => {
-                        link.replace_doubtful(&server);
+                        link.replace_doubtful(&server, closed);
                         link.gates.open(&keys);
                         break;
                     }
@@ -234,11 +234,13 @@ impl Link {
     }
 
     /// Discards the connections that missed a reply: another connection found the server, and these may lead
-    /// to one that is gone.
-    fn replace_doubtful(&self, server: &Arc<str>) {
+    /// to one that is gone. If that other one had to be opened since the gate `closed`, so may all that are older.
+    fn replace_doubtful(&self, server: &Arc<str>, closed: Instant) {
+        let of_engine = self.lines.of_engine().peer(server).live();
+        let is_new = of_engine.is_some_and(|live| live.opened.at > closed);
         for line in self.lines.all().iter() {
             if let Some(live) = line.peer(server).live()
-                && live.is_doubtful()
+                && (live.is_doubtful() || is_new && live.opened.at < closed)
             {
                 live.discard();
             }
