@@ -173,6 +173,15 @@ fn a_program_that_installs_nothing_is_limited_all_the_same() {
 }
 
 #[test]
+fn limits_that_were_used_cannot_be_installed() {
+    assert_eq!(
+        said(&unattended(&[("LATE", "1")])),
+        "limits are already installed, or were used before; call `install` once, at startup, before any limiter is \
+         used\n"
+    );
+}
+
+#[test]
 fn a_program_that_installs_nothing_and_cannot_read_its_limits_says_so_with_each_call() {
     let path =
         std::env::temp_dir().join(format!("ratelimit-unattended-{}.yaml", std::process::id()));

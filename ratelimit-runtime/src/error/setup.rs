@@ -93,7 +93,7 @@ pub enum ProblemKind {
     Unmatched,
     /// The address of the store is invalid, or the store returns an error that lasts.
     Store,
-    /// Limits are already installed, or a rate-limited call ran before `install`.
+    /// Limits are already installed, or were used before `install`.
     AlreadyInstalled,
 }
 

@@ -249,14 +249,14 @@ impl LimitsBuilder {
     /// # Errors
     ///
     /// Returns every problem of the builder and of the limits file, or a store error that lasts. Returns an error, too,
-    /// if limits are already installed or a rate-limited function ran before.
+    /// if limits are already installed, or if a rate-limited function or `limiter!` used the default limits before.
     pub async fn install(self) -> Result<Limits, SetupError> {
         let limits = self.build().await?;
         INSTALLED.set(limits.clone()).map_err(|_| {
             Problem::new(
                 ProblemKind::AlreadyInstalled,
-                "limits are already installed, or a rate-limited call ran first; call `install` once, at \
-                 startup",
+                "limits are already installed, or were used before; call `install` once, at startup, before any \
+                 limiter is used",
             )
             .alone()
         })?;

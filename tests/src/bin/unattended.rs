@@ -1,6 +1,7 @@
-//! A program that never installs any limits, for tests of the defaults.
+//! A program that uses limits without installing any, for tests of the defaults. With the variable `LATE` it installs
+//! limits too late.
 
-use ratelimit_runtime::{Rejection, rate_limit};
+use ratelimit_runtime::{Limits, Rejection, limiter, rate_limit};
 
 #[rate_limit(key = "unattended", rate = 1, per = "1h", wait = "none")]
 async fn fallible() -> Result<(), Rejection> {
@@ -12,6 +13,11 @@ async fn infallible() {}
 
 #[tokio::main]
 async fn main() {
+    if std::env::var_os("LATE").is_some() {
+        let _handle = limiter!("unattended");
+        let error = Limits::builder().install().await.unwrap_err();
+        return println!("{error}");
+    }
     for call in ["first", "second"] {
         match fallible().await {
             Ok(()) => println!("{call} ok"),
