@@ -9,7 +9,7 @@ use tests::redis_server::RedisServer;
 use tower::{Layer, ServiceExt};
 
 use crate::{
-    Answer, Limit, MINUTE, SECOND, header, limits, quota, request, send,
+    Answer, Bytes, Full, Limit, MINUTE, SECOND, header, limits, quota, request, send,
     structured::{Item, list},
     text,
 };
@@ -212,6 +212,28 @@ async fn one_setting_chooses_the_headers() {
     assert_eq!(header(&answer, RETRY_AFTER).unwrap(), "50");
     for name in [LIMIT, POLICY, "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"] {
         assert_eq!(header(&answer, name), None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_outermost_layer_chooses_the_headers_of_all_limits() {
+    let (limits, _) = limits().await;
+    let x = Limit::new("inner-x", quota(2, MINUTE)).headers(Headers::XRateLimit).limits(&limits);
+    let off = Limit::new("inner-off", quota(2, MINUTE)).headers(Headers::Off).limits(&limits);
+    let outer = Limit::new("outer", quota(9, MINUTE)).limits(&limits);
+    for (inner, name) in [(&x, "inner-x"), (&off, "inner-off")] {
+        let inner = inner.layer(tower::service_fn(|_| async {
+            Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"ok"))))
+        }));
+        let answer = outer.layer(inner.clone()).oneshot(request()).await.unwrap();
+        assert!(
+            header(&answer, LIMIT).unwrap().contains(&format!("\"{name}\";r=1;t=60")),
+            "{name}"
+        );
+        assert_eq!(header(&answer, "x-ratelimit-limit"), None);
+        let silent = outer.clone().headers(Headers::Off);
+        let answer = silent.layer(inner).oneshot(request()).await.unwrap();
+        assert_eq!((header(&answer, LIMIT), header(&answer, "x-ratelimit-limit")), (None, None));
     }
 }
 

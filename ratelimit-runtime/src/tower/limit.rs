@@ -140,7 +140,8 @@ impl Limit {
         self
     }
 
-    /// Sets which headers describe the limits, in all responses ([`Headers::Ietf`] by default).
+    /// Sets which headers describe the limits, in all responses ([`Headers::Ietf`] by default). The headers of an outer
+    /// layer replace them.
     pub fn headers(self, headers: Headers) -> Self {
         Self { headers, ..self }
     }

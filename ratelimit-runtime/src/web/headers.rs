@@ -46,6 +46,8 @@ struct Written {
 ///
 /// With the feature `tower` it is a layer, and with `actix` a middleware, which adds the headers to
 /// the responses of annotated handlers.
+///
+/// If several layers serve a request, the outermost one chooses the headers for all limits of the request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Headers {
