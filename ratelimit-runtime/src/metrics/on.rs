@@ -47,7 +47,7 @@ const METRICS: [(&str, Kind, &str, &str); 14] = [
         "admitted calls that left at most a fifth of the permits, of more than one",
     ),
     (WAITING, G, "limiter", "calls that wait for their permits now"),
-    (WAIT, H, "limiter", "how long admitted calls waited"),
+    (WAIT, H, "limiter", "how long admitted calls waited, of those that had to wait"),
     (
         DEGRADED,
         C,
