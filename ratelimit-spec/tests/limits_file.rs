@@ -721,7 +721,8 @@ fn keys_and_prefixes_must_match_something() {
              - { prefix: \"orders:vip-*\" }\n",
             "4:16: `order:42` is never a name of limiter `orders:{id}`; write one such as `orders:42`\n\
              5:19: no name of limiter `orders:{id}` starts with `order-`; they start with `orders:`\n\
-             6:16: `orders:a b` is never a name of limiter `orders:{id}`; write one such as `orders:42`\n\
+             6:16: `orders:a b` is never a name of limiter `orders:{id}`; write one such as `orders:42`, and escape \
+             characters of values other than letters, digits, `_`, `.` and `-`, such as `@` by `%40`\n\
              7:19: no name of limiter `orders:{id}` starts with `orders:vip-*`; write no wildcard, and escape \
              characters of values other than letters, digits, `_`, `.` and `-`, such as `@` by `%40`",
         ),

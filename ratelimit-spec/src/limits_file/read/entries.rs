@@ -155,22 +155,22 @@ fn names_of(field: &Field<'_>, report: &mut Report) -> Option<Match> {
 
 /// An override for names that the limiter never has would silently limit no call.
 fn check_template(entry: &Entry, template: &Template, report: &mut Report) {
-    let key = Quoted(template.text());
+    let (key, start) = (Quoted(template.text()), &template.literals()[0]);
+    let has_values = |text: &str| !template.is_static() && text.starts_with(start);
+    let escape = "escape characters of values other than letters, digits, `_`, `.` and `-`, such as `@` by `%40`";
     match &entry.matches {
         Match::Key(name) if !template.can_render(name) => report.add(entry.position, || {
+            let also = if has_values(name) { format!(", and {escape}") } else { String::new() };
             let example = template.literals().join("42");
             let (name, example) = (Quoted(name), Quoted(&example));
-            format!("{name} is never a name of limiter {key}; write one such as {example}")
+            format!("{name} is never a name of limiter {key}; write one such as {example}{also}")
         }),
         Match::Prefix(prefix) if !template.can_start_with(prefix) => {
             report.add(entry.position, || {
-                let start = &template.literals()[0];
-                let write = if template.is_static() || !prefix.starts_with(start) {
-                    format!("they start with {}", Quoted(start))
+                let write = if has_values(prefix) {
+                    format!("write no wildcard, and {escape}")
                 } else {
-                    "write no wildcard, and escape characters of values other than letters, digits, `_`, `.` and `-`, such \
-                     as `@` by `%40`"
-                        .to_owned()
+                    format!("they start with {}", Quoted(start))
                 };
                 format!("no name of limiter {key} starts with {}; {write}", Quoted(prefix))
             });
