@@ -12,8 +12,8 @@ pub(super) const WHERE: &str = "; only `store`, `tls_ca` and `key_prefix` can co
 ///
 /// # Errors
 ///
-/// Returns an error if a variable without a default is not set, or a `${` is not closed or names no
-/// variable. The error contains only the name: the text around it may be a secret.
+/// Returns an error if a variable without a default is not set, a `${` is not closed or names no
+/// variable, or a default contains a variable. The error contains only the name: the text around it may be a secret.
 ///
 /// # Examples
 ///
@@ -60,6 +60,13 @@ fn value_of(variable: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<S
         let message = "`${..}` does not hold the name of a variable; write `${NAME}`, or \
                        `${NAME:-default}`";
         return Err(message.to_owned());
+    }
+    // The `}` of an inner variable would end the outer one, and the rest of the text would follow its value.
+    if default.is_some_and(|default| default.contains("${")) {
+        return Err(format!(
+            "the default of {} contains a variable; write plain text after `:-`",
+            Quoted(name),
+        ));
     }
     match (lookup(name), default) {
         (Some(value), None) => Ok(value),
@@ -113,6 +120,7 @@ mod tests {
         let unclosed = "unclosed `${`; write `${NAME}`, or `$$` for a `$`";
         let no_name = "`${..}` does not hold the name of a variable; write `${NAME}`, or \
                        `${NAME:-default}`";
+        let nested = "the default of `HOST` contains a variable; write plain text after `:-`";
         for (text, message) in [
             (
                 "redis://:s3cret@${NOWHERE}",
@@ -125,6 +133,11 @@ mod tests {
             ("${:-x}", no_name),
             ("${1A}", no_name),
             ("${s3cret!}", no_name),
+            ("${HOST:-${s3cret}}", nested),
+            (
+                "${PORT:-s3cret${NOWHERE:-x}}",
+                "the default of `PORT` contains a variable; write plain text after `:-`",
+            ),
         ] {
             assert_eq!(expand(text).as_ref().map_err(String::as_str), Err(message), "{text}");
         }
