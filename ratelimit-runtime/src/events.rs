@@ -174,6 +174,13 @@ pub enum Event {
         /// Its `maxmemory-policy`, which should be `noeviction`.
         policy: String,
     },
+    /// A request from a private network has a header of proxies, but its peer is not one of the `trusted_proxies`. If the
+    /// peer is a proxy, all clients behind it count as one `web::ClientIp`. Reported once.
+    #[non_exhaustive]
+    UntrustedProxy {
+        /// The private network of the peer's address, such as `10.0.0.0/8`.
+        network: &'static str,
+    },
     /// The store's user lacks the permissions for the list of processes that share the store, so this process
     /// does not know which of them are alive. Limits still apply. Reported once.
     #[non_exhaustive]
@@ -221,6 +228,7 @@ impl Event {
             Self::KeysShared { .. } => "keys_shared",
             Self::ClockAhead { .. } => "clock_ahead",
             Self::EvictionPossible { .. } => "eviction_possible",
+            Self::UntrustedProxy { .. } => "untrusted_proxy",
             Self::Reloaded => "reloaded",
             Self::NeedsRestart { .. } => "needs_restart",
             Self::ReloadFailed { .. } => "reload_failed",

@@ -17,7 +17,7 @@ use std::{
     fmt,
     future::Future,
     mem,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
 };
 
 use once_cell::sync::OnceCell;
@@ -83,6 +83,12 @@ struct Made {
         expect(dead_code, reason = "only web frameworks have clients")
     )]
     trusted_proxies: Option<Vec<Network>>,
+    /// Whether a proxy that is not trusted was reported.
+    #[cfg_attr(
+        not(feature = "_web"),
+        expect(dead_code, reason = "only web frameworks have clients")
+    )]
+    has_reported_proxy: AtomicBool,
 }
 
 /// The source of the settings that a reload reads again.
@@ -197,6 +203,12 @@ impl Limits {
             Some(proxies) => contains(proxies),
             None => contains(self.services.current().trusted_proxies()),
         }
+    }
+
+    /// Returns whether no proxy that is not trusted was reported before.
+    #[cfg(feature = "_web")]
+    pub(crate) fn is_first_proxy(&self) -> bool {
+        !self.made.has_reported_proxy.swap(true, std::sync::atomic::Ordering::Relaxed)
     }
 
     /// Reads the limits file again. Limiters apply their new settings with their next call, which

@@ -1,9 +1,11 @@
 //! Whom a program takes for its clients; how headers are read is a matter of the module's own tests.
 
-use http::HeaderMap;
-use ratelimit_runtime::{Limits, web::ClientIp};
+use std::{net::SocketAddr, sync::mpsc};
 
-use crate::by_file;
+use http::HeaderMap;
+use ratelimit_runtime::{Event, Limits, web::ClientIp};
+
+use crate::{Limit, MINUTE, by_file, quota, request, send};
 
 fn headers() -> HeaderMap {
     let mut headers = HeaderMap::new();
@@ -44,6 +46,50 @@ async fn a_reload_changes_whom_the_program_trusts() {
     limits.reload().unwrap();
     std::fs::remove_file(&file).unwrap();
     assert_eq!(client(&limits).await, "203.0.113.7");
+}
+
+/// Limits that trust one network, and the networks of the proxies that they report.
+async fn reporting() -> (Limits, mpsc::Receiver<String>) {
+    let (sender, reported) = mpsc::channel();
+    let builder = Limits::builder().memory().limits_yaml("trusted_proxies: [10.1.0.0/16]\n");
+    let builder = builder.on_event(move |event| {
+        if let Event::UntrustedProxy { network, .. } = event {
+            sender.send((*network).to_owned()).unwrap();
+        }
+    });
+    (builder.build().await.unwrap(), reported)
+}
+
+/// Behind a proxy that is not listed, all clients have one address, and one limit.
+#[tokio::test]
+async fn a_proxy_that_is_not_trusted_is_reported_once() {
+    let (limits, reported) = reporting().await;
+    let find = async |peer: &str, headers: HeaderMap| {
+        let peer = peer.parse().unwrap();
+        limits.scope(async move { ClientIp::from_headers(peer, &headers).to_string() }).await
+    };
+    // A proxy that is trusted, two clients on the internet, and one in a private network without a proxy.
+    assert_eq!(find("10.1.0.1", headers()).await, "203.0.113.7");
+    find("198.51.100.1", headers()).await;
+    find("2001:db8::1", headers()).await;
+    find("10.0.0.1", HeaderMap::new()).await;
+    assert!(reported.try_recv().is_err());
+
+    for peer in ["::ffff:10.0.0.1", "10.0.0.1", "192.168.0.1"] {
+        find(peer, headers()).await;
+    }
+    assert_eq!(reported.try_iter().collect::<Vec<_>>(), ["10.0.0.0/8"]);
+}
+
+#[tokio::test]
+async fn a_layer_reports_a_proxy_that_is_not_trusted() {
+    let (limits, reported) = reporting().await;
+    let limit = Limit::new("proxied:{ip}", quota(9, MINUTE)).limits(&limits);
+    let mut request = request();
+    request.headers_mut().insert("forwarded", "for=203.0.113.7".parse().unwrap());
+    request.extensions_mut().insert(SocketAddr::from(([172, 20, 0, 1], 80)));
+    send(&limit, request).await;
+    assert_eq!(reported.try_iter().collect::<Vec<_>>(), ["172.16.0.0/12"]);
 }
 
 #[tokio::test]

@@ -106,6 +106,12 @@ impl fmt::Display for Event {
                 "Redis may evict rate limits under `maxmemory-policy {policy}`; \
                  set `maxmemory-policy noeviction`"
             ),
+            Self::UntrustedProxy { network } => write!(
+                f,
+                "a request from a peer in {network} has a `Forwarded` or `X-Forwarded-For` header, which is ignored because \
+                 the peer is not among the `trusted_proxies`; if it is a proxy, add its network there, or all clients \
+                 behind it share one limit"
+            ),
             Self::MembersUnavailable { error } => {
                 write!(f, "the processes that share the rate limit store are unknown: {error}")
             }

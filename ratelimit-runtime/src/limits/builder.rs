@@ -9,7 +9,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -383,7 +383,13 @@ impl LimitsBuilder {
         let (source, shadow) = (self.source, self.shadow);
         let (seen, warned) = (OnceCell::new(), Mutex::default());
         let origin = Arc::new(Origin { source, shadow, fixed, seen, warned });
-        let made = Made { registry, origin, settings: shown, trusted_proxies };
+        let made = Made {
+            registry,
+            origin,
+            settings: shown,
+            trusted_proxies,
+            has_reported_proxy: AtomicBool::default(),
+        };
         let limits = Limits { services, made: Arc::new(made) };
         if is_shared {
             heartbeat::start(&limits);

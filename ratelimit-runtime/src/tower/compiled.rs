@@ -214,8 +214,7 @@ impl CompiledMember {
                 Some(value) => (value.write)(request, writer),
                 None => match peer_of(&request.extensions) {
                     Some(peer) => {
-                        let trusts = |address| limits.trusts(address);
-                        key::write(&ClientIp::found(peer, &request.headers, trusts), writer);
+                        key::write(&ClientIp::of(limits, peer, &request.headers), writer);
                     }
                     None if placeholder.optional => writer.absent(),
                     None => return Err(UnknownPeer),

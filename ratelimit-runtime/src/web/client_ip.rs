@@ -11,7 +11,7 @@ use http::{
 };
 
 use super::forwarded;
-use crate::{KeyPart, Limits, key::PlainPart};
+use crate::{Event, KeyPart, Limits, key::PlainPart};
 
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -25,7 +25,8 @@ const PREFIX: u8 = 64;
 /// written by the client, or by a proxy that only the client trusts. Without trusted proxies both
 /// headers are ignored. An entry that is malformed or obfuscated (`unknown`, `_hidden`) hides what
 /// is behind it, and the proxy that wrote it counts as the client. So does the peer if the two
-/// headers contradict each other, since only one of them was written by the proxy.
+/// headers contradict each other, since only one of them was written by the proxy. The first request with such a header
+/// from a peer in a private network that is no trusted proxy is reported as [`Event::UntrustedProxy`].
 ///
 /// In a key, all IPv6 addresses of one `/64` are one client, because a host can use any of them. An IPv4 address that is
 /// mapped into IPv6 is an IPv4 address.
@@ -62,7 +63,7 @@ impl ClientIp {
     /// [`Limits::current`].
     #[must_use]
     pub fn from_headers(peer: IpAddr, headers: &HeaderMap) -> Self {
-        Limits::with_scope(|limits, _| Self::found(peer, headers, |ip| limits.trusts(ip)))
+        Limits::with_scope(|limits, _| Self::of(limits, peer, headers))
     }
 
     /// Returns the address.
@@ -78,14 +79,47 @@ impl ClientIp {
         Self { prefix: bits.min(128), ..self }
     }
 
-    pub(crate) fn found(
-        peer: IpAddr,
-        headers: &HeaderMap,
-        trusts: impl Fn(IpAddr) -> bool,
-    ) -> Self {
+    /// The same by the trusted proxies of these limits.
+    pub(crate) fn of(limits: &Limits, peer: IpAddr, headers: &HeaderMap) -> Self {
         let peer = peer.to_canonical();
-        let address = if trusts(peer) { client_behind(peer, headers, trusts) } else { peer };
+        let address = if limits.trusts(peer) {
+            client_behind(peer, headers, |ip| limits.trusts(ip))
+        } else {
+            report_proxy(limits, peer, headers);
+            peer
+        };
         Self { address, prefix: PREFIX }
+    }
+}
+
+/// Reports a peer that is probably a proxy, once: behind it, all clients would count as one.
+fn report_proxy(limits: &Limits, peer: IpAddr, headers: &HeaderMap) {
+    let is_forwarded = || headers.contains_key(X_FORWARDED_FOR) || headers.contains_key(FORWARDED);
+    if let Some(network) = private_network(peer)
+        && is_forwarded()
+        && limits.is_first_proxy()
+    {
+        limits.services().events.emit(&Event::UntrustedProxy { network });
+    }
+}
+
+/// Returns the private network of an address. No client reaches a server from there over the internet, so one cannot
+/// cause a report.
+fn private_network(peer: IpAddr) -> Option<&'static str> {
+    match peer {
+        IpAddr::V4(peer) => match peer.octets() {
+            [10, ..] => Some("10.0.0.0/8"),
+            [127, ..] => Some("127.0.0.0/8"),
+            [100, 64..=127, ..] => Some("100.64.0.0/10"),
+            [169, 254, ..] => Some("169.254.0.0/16"),
+            [172, 16..=31, ..] => Some("172.16.0.0/12"),
+            [192, 168, ..] => Some("192.168.0.0/16"),
+            _ => None,
+        },
+        IpAddr::V6(peer) if peer.is_loopback() => Some("::1/128"),
+        IpAddr::V6(peer) if peer.is_unique_local() => Some("fc00::/7"),
+        IpAddr::V6(peer) if peer.is_unicast_link_local() => Some("fe80::/10"),
+        IpAddr::V6(_) => None,
     }
 }
 

@@ -1,11 +1,15 @@
+use once_cell::sync::Lazy;
+
 use super::*;
 
-const PROXIES: [&str; 2] = ["10.0.0.0/8", "2001:db8:f::/48"];
+static LIMITS: Lazy<Limits> = Lazy::new(|| {
+    let builder = Limits::builder().memory().no_limits_file();
+    let built = builder.trusted_proxies(["10.0.0.0/8", "2001:db8:f::/48"]).build();
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(built).unwrap()
+});
 
-fn trusts(address: IpAddr) -> bool {
-    let contains =
-        |proxy: &&str| proxy.parse::<ratelimit_spec::Network>().unwrap().contains(address);
-    PROXIES.iter().any(contains)
+fn client_of(peer: &str, headers: &HeaderMap) -> ClientIp {
+    ClientIp::of(&LIMITS, peer.parse().unwrap(), headers)
 }
 
 fn client(peer: &str, headers: &[(&'static str, &str)]) -> String {
@@ -13,7 +17,7 @@ fn client(peer: &str, headers: &[(&'static str, &str)]) -> String {
     for (name, value) in headers {
         map.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
     }
-    ClientIp::found(peer.parse().unwrap(), &map, trusts).to_string()
+    client_of(peer, &map).to_string()
 }
 
 fn check(header: &'static str, cases: &[(&str, &str, &str)]) {
@@ -139,7 +143,7 @@ fn a_second_header_cannot_choose_the_client() {
 #[test]
 fn one_host_has_one_key() {
     let key = |address: &str, bits: Option<u8>| {
-        let client = ClientIp::found(address.parse().unwrap(), &HeaderMap::new(), trusts);
+        let client = client_of(address, &HeaderMap::new());
         let client = bits.map_or(client, |bits| client.ipv6_prefix(bits));
         crate::key::Displayed(&client).to_string()
     };
