@@ -46,11 +46,11 @@ async fn limits() -> (Limits, ManualClock) {
     by_file("").await
 }
 
-/// Limits of their own, and what they report of their misconfiguration.
+/// Limits of their own, and what they report of a wrong configuration.
 async fn reporting() -> (Limits, mpsc::Receiver<String>) {
     let (sender, events) = mpsc::channel();
     let builder = Limits::builder().memory().no_limits_file().on_event(move |event| {
-        if matches!(event, Event::Misconfigured { .. }) {
+        if matches!(event, Event::Misconfigured { .. } | Event::LayersDiffer { .. }) {
             sender.send(event.to_string()).unwrap();
         }
     });

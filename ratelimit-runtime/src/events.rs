@@ -188,6 +188,13 @@ pub enum Event {
         /// The error of the store.
         error: StoreError,
     },
+    /// Two web layers have the same template, but different settings in code. Each key gets the settings of the layer that
+    /// sees it first. Reported with the first request of the second layer.
+    #[non_exhaustive]
+    LayersDiffer {
+        /// The template.
+        limiter: Arc<str>,
+    },
     /// The limits file was reloaded.
     Reloaded,
     /// The limits file was reloaded, but a setting that is only read at startup has changed. A setting that the builder
@@ -229,6 +236,7 @@ impl Event {
             Self::ClockAhead { .. } => "clock_ahead",
             Self::EvictionPossible { .. } => "eviction_possible",
             Self::UntrustedProxy { .. } => "untrusted_proxy",
+            Self::LayersDiffer { .. } => "layers_differ",
             Self::Reloaded => "reloaded",
             Self::NeedsRestart { .. } => "needs_restart",
             Self::ReloadFailed { .. } => "reload_failed",
@@ -241,6 +249,7 @@ impl Event {
             Self::NoEffect { limiter, .. }
             | Self::Disabled { limiter }
             | Self::ShadowMode { limiter }
+            | Self::LayersDiffer { limiter }
             | Self::Reconciled { limiter, .. }
             | Self::Blocked { limiter, .. }
             | Self::Misconfigured { limiter, .. }
@@ -263,7 +272,7 @@ impl Event {
         }
     }
 
-    /// Returns whether every call can cause it.
+    /// Returns whether it can happen often.
     fn is_bounded(&self) -> bool {
         matches!(
             self,
@@ -272,6 +281,7 @@ impl Event {
                 | Self::Reconciled { .. }
                 | Self::Misconfigured { .. }
                 | Self::ClockAhead { .. }
+                | Self::LayersDiffer { .. }
         )
     }
 }

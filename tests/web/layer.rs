@@ -379,6 +379,29 @@ async fn an_entry_that_turns_a_layer_off_is_reported() {
     );
 }
 
+/// Each key has the settings of the layer that sees it first.
+#[tokio::test]
+async fn layers_with_one_template_and_different_settings_are_reported() {
+    let (limits, reported) = reporting().await;
+    let of_user = |limit: Limit| limit.key("user", |_| 7).limits(&limits);
+    let of = |rate| of_user(Limit::new("shared:{user}", quota(rate, MINUTE)));
+    for limit in [of(7), of(7), of_user(Limit::configured("shared:{user}"))] {
+        send(&limit, request()).await;
+    }
+    assert_eq!(reported.try_iter().count(), 0);
+    let other = of(8);
+    for _ in 0..2 {
+        send(&other, request()).await;
+    }
+    assert_eq!(
+        reported.try_iter().collect::<Vec<_>>(),
+        [
+            "layers with the template `shared:{user}` have different settings, and each key gets those of the layer that sees \
+          it first; write the same settings in all of them, or another template"
+        ]
+    );
+}
+
 #[tokio::test]
 async fn the_report_has_what_a_layer_was_given() {
     let (limits, _) = limits().await;

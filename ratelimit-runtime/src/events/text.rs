@@ -115,6 +115,11 @@ impl fmt::Display for Event {
             Self::MembersUnavailable { error } => {
                 write!(f, "the processes that share the rate limit store are unknown: {error}")
             }
+            Self::LayersDiffer { limiter } => write!(
+                f,
+                "layers with the template `{limiter}` have different settings, and each key gets those of the layer that \
+                 sees it first; write the same settings in all of them, or another template"
+            ),
             Self::Reloaded => f.write_str("limits file reloaded"),
             Self::NeedsRestart { setting } => write!(
                 f,

@@ -7,7 +7,7 @@ use ratelimit_spec::{KeyName, Placeholder, Template};
 
 use super::member::{Member, Value};
 use crate::{
-    Limits, Permit, Problem, ProblemKind, Rejection, SetupError, key,
+    Event, Limits, Permit, Problem, ProblemKind, Rejection, SetupError, key,
     limiter::{self, Claim, Core},
     limits::PerLimits,
     registry::Declared,
@@ -225,8 +225,25 @@ impl CompiledMember {
     }
 
     fn declared(&self, limits: &Limits) -> Arc<Declared> {
-        let (template, given) = (&self.template, self.written.settings.as_ref());
-        self.known.with(limits, || limits.registry().of_template(template, given), Arc::clone)
+        let find = || {
+            let declared =
+                limits.registry().of_template(&self.template, self.written.settings.as_ref());
+            self.report_difference(limits, &declared);
+            declared
+        };
+        self.known.with(limits, find, Arc::clone)
+    }
+
+    /// Reports that another layer gave the limiters other settings.
+    fn report_difference(&self, limits: &Limits, declared: &Declared) {
+        let family = &declared.family;
+        let (given, first) = (&self.written.settings, family.given.load());
+        if let (Some(given), Some(first)) = (given, &*first)
+            && *given != **first
+        {
+            let limiter = Arc::clone(&family.key);
+            limits.services().events.emit(&Event::LayersDiffer { limiter });
+        }
     }
 }
 

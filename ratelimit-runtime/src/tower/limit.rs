@@ -58,7 +58,8 @@ pub struct Limit {
 impl Limit {
     /// Limits the requests of each key of this template, such as `search:{ip}`. A `Quota` or `Quotas` are
     /// enough for settings. Layers with one template share its limiters; write the same settings in all of them,
-    /// because those of the layer that sees a key first apply to it.
+    /// because those of the layer that sees a key first apply to it. Different ones are reported as
+    /// [`Event::LayersDiffer`](crate::Event::LayersDiffer).
     pub fn new(template: &str, settings: impl Into<Settings>) -> Self {
         Self::of(template, Some(settings.into()))
     }
