@@ -208,7 +208,11 @@ impl Limits {
     /// Returns whether no proxy that is not trusted was reported before.
     #[cfg(feature = "_web")]
     pub(crate) fn is_first_proxy(&self) -> bool {
-        !self.made.has_reported_proxy.swap(true, std::sync::atomic::Ordering::Relaxed)
+        use std::sync::atomic::Ordering::Relaxed;
+
+        let reported = &self.made.has_reported_proxy;
+        // A write takes the cache line from other threads, so later requests only read.
+        !reported.load(Relaxed) && !reported.swap(true, Relaxed)
     }
 
     /// Reads the limits file again. Limiters apply their new settings with their next call, which
