@@ -10,7 +10,9 @@ use std::{
 };
 
 use ratelimit_runtime::{Event, Limiter, Limits, OnDrift, OnStoreError, Quota, Reason, Settings};
-use tests::{eventually, redis_cluster::RedisCluster, redis_server::RedisServer, soon};
+use tests::{
+    eventually, note, redis_cluster::RedisCluster, redis_server::RedisServer, server_version, soon,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Long enough for a busy machine, and shorter than any look for a node that does not answer.
@@ -88,6 +90,23 @@ async fn a_node_that_hangs_costs_the_others_nothing() {
 async fn a_node_that_dies_costs_the_others_nothing() {
     let cluster = cluster();
     others_go_on(&cluster, |node| cluster.node(node).kill_hard()).await;
+}
+
+/// Such nodes have the host `?`, in redirections too.
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_that_announce_no_host_name_are_reached_by_their_addresses() {
+    if server_version() < (7, 0, 0) {
+        return note("this server has no host names in clusters");
+    }
+    let builder = RedisCluster::builder();
+    let cluster = builder.config("cluster-preferred-endpoint-type", "hostname").start();
+    let limits = limits(&cluster).await;
+    let all = limiters(&cluster, &limits, |_| true);
+    assert_eq!(calls(&all, SECOND / 2).await.1, 0);
+    let limiter = limiters(&cluster, &limits, |node| node == 0).remove(0);
+    cluster.move_slot(cluster.slot_of(limiter.name()), 1);
+    let (all, degraded) = calls(&[limiter], SECOND / 2).await;
+    assert_eq!(degraded, 0, "of {all} calls");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,7 +15,7 @@ use super::{
     gate::slot,
     line::{Line, Live},
     link::Link,
-    nodes::{Nodes, host_of},
+    nodes::{Nodes, UNKNOWN, host_of},
     reply::unknown_reply,
 };
 use crate::{StoreError, clock, home::Home, store::StateKeys};
@@ -196,11 +196,13 @@ impl Link {
             self.look_again(line);
         }
         let (address, _) = error.redirect_node()?;
-        Some(match address.strip_prefix(':') {
+        let (host, port) = address.rsplit_once(':')?;
+        match host {
             // A node that does not know its own host is on the host of the node that replied.
-            Some(port) => format!("{}:{port}", host_of(&from.server)).into(),
-            None => address.into(),
-        })
+            "" => Some(format!("{}:{port}", host_of(&from.server)).into()),
+            UNKNOWN => None,
+            _ => Some(address.into()),
+        }
     }
 }
 

@@ -1,11 +1,18 @@
 //! Maps the nodes of a cluster to their slots.
 
-use std::{collections::BTreeMap, fmt::Write, ops::RangeInclusive, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write,
+    ops::RangeInclusive,
+    sync::Arc,
+};
 
 use redis::Value;
 
 /// The most ranges of slots that an event lists of one node.
 const MOST_LISTED: usize = 8;
+/// The host of a node that announces no name, in a cluster whose nodes are reached by their names.
+pub(super) const UNKNOWN: &str = "?";
 
 /// A node, and the slots that it served when the cluster was last queried.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,7 +36,10 @@ impl Node {
         for (n, range) in self.slots.iter().take(MOST_LISTED).enumerate() {
             let separator = if n == 0 { "" } else { ", " };
             // Writing to a string cannot fail.
-            let _ = write!(text, "{separator}{}-{}", range.start(), range.end());
+            let _ = write!(text, "{separator}{}", range.start());
+            if range.start() < range.end() {
+                let _ = write!(text, "-{}", range.end());
+            }
         }
         if let Some(more) = self.slots.len().checked_sub(MOST_LISTED + 1) {
             let _ = write!(text, " and {} more ranges", more + 1);
@@ -49,8 +59,11 @@ impl Nodes {
             let [Value::Int(first), Value::Int(last), Value::Array(node), ..] = &range[..] else {
                 return None;
             };
-            let [host, Value::Int(port), ..] = &node[..] else { return None };
-            let host: String = redis::from_redis_value_ref(host).unwrap_or_default();
+            let [host, Value::Int(port), rest @ ..] = &node[..] else { return None };
+            let mut host: String = redis::from_redis_value_ref(host).unwrap_or_default();
+            if host == UNKNOWN {
+                host = rest.get(1).and_then(ip_of).unwrap_or_default();
+            }
             // A node that does not know its own host is on the host that replied.
             let host = if host.is_empty() { asked } else { &host };
             let slots = u16::try_from(*first).ok()?..=u16::try_from(*last).ok()?;
@@ -88,6 +101,12 @@ impl Nodes {
     }
 }
 
+/// Returns the address in the metadata of a node.
+fn ip_of(metadata: &Value) -> Option<String> {
+    let mut metadata: HashMap<String, String> = redis::from_redis_value_ref(metadata).ok()?;
+    metadata.remove("ip")
+}
+
 /// Returns the host of `host:port`.
 pub(super) fn host_of(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
@@ -123,6 +142,25 @@ mod tests {
         let nodes = Nodes::read(&Value::Array(reply), "h").unwrap();
         let slots = nodes.of(0).unwrap().slots();
         assert!(slots.starts_with("0-4, 10-14, ") && slots.ends_with("70-74 and 12 more ranges"));
+    }
+
+    #[test]
+    fn a_node_without_a_host_name_has_its_address() {
+        let text = |text: &str| Value::BulkString(text.into());
+        let list = Value::Array(vec![text("ip"), text("10.0.0.2")]);
+        let map = Value::Map(vec![(text("ip"), text("10.0.0.2"))]);
+        for (metadata, expected) in [
+            (vec![text("id"), list], "10.0.0.2:1"),
+            (vec![text("id"), map], "10.0.0.2:1"),
+            (vec![text("id"), Value::Array(Vec::new())], "h:1"),
+            (Vec::new(), "h:1"),
+        ] {
+            let node = Value::Array([vec![text("?"), Value::Int(1)], metadata].concat());
+            let range = Value::Array(vec![Value::Int(7), Value::Int(7), node]);
+            let nodes = Nodes::read(&Value::Array(vec![range]), "h").unwrap();
+            let node = nodes.of(7).unwrap();
+            assert_eq!((&*node.address, &*node.slots()), (expected, "7"));
+        }
     }
 
     #[test]
