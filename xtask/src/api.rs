@@ -4,11 +4,11 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
 use crate::{
     Failed, Outcome,
-    shell::{cargo, run, target_dir, write_file},
+    shell::{cargo, is_bless, run, target_dir, write_file},
 };
 
-/// Calls rustdoc as a nightly one, because its JSON is not stable. For cargo, the compiler stays what it is: if all of
-/// them were told, build scripts would run again.
+/// Calls rustdoc as a nightly one, because its JSON is not stable. Only rustdoc gets the variable: build scripts run again
+/// if it changes.
 const RUSTDOC: &str = "\
 #!/bin/sh
 RUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"
@@ -16,16 +16,9 @@ RUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"
 
 /// Compares, and fails if the two differ; `--bless` writes the file.
 pub(crate) fn compare(arguments: &[String]) -> Outcome {
-    let bless = match arguments {
-        [] => false,
-        [argument] if argument == "--bless" => true,
-        [argument, ..] => {
-            eprintln!("unknown argument `{argument}`; there is `--bless`");
-            return Err(Failed);
-        }
-    };
+    let bless = is_bless(arguments)?;
     let rustdoc = write_rustdoc()?;
-    // With all packages and features, as the other checks: what these compiled is used again.
+    // With all packages and features, like the other checks, so that their builds are reused.
     let docs = ["doc", "--locked", "--workspace", "--no-deps", "--all-features", "--quiet"];
     run(cargo(&docs)
         .env("RUSTDOC", rustdoc)

@@ -78,6 +78,18 @@ pub(crate) fn write_file(file: &Path, text: &str) -> Outcome {
     })
 }
 
+/// Returns whether the arguments are `--bless`, the only one that some commands take.
+pub(crate) fn is_bless(arguments: &[String]) -> Result<bool, Failed> {
+    match arguments {
+        [] => Ok(false),
+        [argument] if argument == "--bless" => Ok(true),
+        [argument, ..] => {
+            eprintln!("unknown argument `{argument}`; there is `--bless`");
+            Err(Failed)
+        }
+    }
+}
+
 fn succeeded(command: &Command, status: Result<ExitStatus, impl Display>) -> Outcome {
     match status {
         Ok(status) if status.success() => Ok(()),

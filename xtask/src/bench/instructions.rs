@@ -7,7 +7,7 @@ use super::{Row, results, write_results};
 use crate::{
     Failed, Outcome,
     packages::{self, Package},
-    shell::{cargo, on_path, output, root, run, say, write_file},
+    shell::{cargo, is_bless, on_path, output, root, run, say, write_file},
 };
 
 /// The runner must have the same version as the library.
@@ -46,14 +46,7 @@ fn has_valgrind() -> bool {
 
 /// Counts, and fails if a count rose; `--bless` makes the counts the new baseline.
 pub(super) fn count(arguments: &[String]) -> Outcome {
-    let bless = match arguments {
-        [] => false,
-        [argument] if argument == "--bless" => true,
-        [argument, ..] => {
-            eprintln!("unknown argument `{argument}`; there is `--bless`");
-            return Err(Failed);
-        }
-    };
+    let bless = is_bless(arguments)?;
     if !has_valgrind() {
         eprintln!("{NO_VALGRIND}");
         return Err(Failed);
