@@ -225,13 +225,16 @@ impl CompiledMember {
     }
 
     fn declared(&self, limits: &Limits) -> Arc<Declared> {
-        let find = || {
-            let declared =
-                limits.registry().of_template(&self.template, self.written.settings.as_ref());
-            self.report_difference(limits, &declared);
-            declared
-        };
-        self.known.with(limits, find, Arc::clone)
+        self.known.with(limits, || self.find(limits), Arc::clone)
+    }
+
+    // Apart, because only the first request of a layer does it.
+    #[cold]
+    fn find(&self, limits: &Limits) -> Arc<Declared> {
+        let given = self.written.settings.as_ref();
+        let declared = limits.registry().of_template(&self.template, given);
+        self.report_difference(limits, &declared);
+        declared
     }
 
     /// Reports that another layer gave the limiters other settings.
