@@ -241,6 +241,13 @@ pub(crate) fn all() -> Vec<&'static Annotation> {
     inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect()
 }
 
+/// The same in source order.
+pub(crate) fn in_source_order() -> Vec<&'static Annotation> {
+    let mut all = all();
+    all.sort_by_key(|annotation| annotation.location());
+    all
+}
+
 /// Returns the keys of all existing layers.
 #[cfg(feature = "tower")]
 pub(crate) fn layers() -> BTreeSet<String> {

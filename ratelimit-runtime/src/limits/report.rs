@@ -15,8 +15,7 @@ use crate::{
 
 pub(super) fn report(limits: &Limits) -> Report {
     let (services, registry) = (limits.services(), limits.registry());
-    let (mut sites, current) = (annotation::all(), services.current());
-    sites.sort_by_key(|site| site.location());
+    let (sites, current) = (annotation::in_source_order(), services.current());
     let annotated = sites.iter().map(|site| Arc::clone(&registry.annotated(site).family));
     let entries = current.file.iter().flat_map(|file| &file.limiters);
     let written = entries.map(|entry| registry.written(entry.key.as_str().into(), Keys::Many));

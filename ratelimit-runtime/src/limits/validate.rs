@@ -54,9 +54,7 @@ pub(super) fn load<T>(
 /// Returns all annotated places by key, in source order.
 fn sites() -> Sites {
     let mut by_key = Sites::new();
-    let mut all = annotation::all();
-    all.sort_by_key(|site| site.location());
-    for site in all {
+    for site in annotation::in_source_order() {
         by_key.entry(site.key).or_default().push(site);
     }
     by_key
