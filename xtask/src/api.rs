@@ -1,10 +1,8 @@
 //! `cargo xtask api`: compares the public API of the runtime with `tests/api.txt`.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
-
 use crate::{
-    Failed, Outcome,
-    shell::{cargo, is_bless, run, target_dir, write_file},
+    Outcome,
+    shell::{cargo, is_bless, run, target_dir, write_script},
 };
 
 /// Calls rustdoc as a nightly one, because its JSON is not stable. Only rustdoc gets the variable: build scripts run again
@@ -17,7 +15,8 @@ RUSTC_BOOTSTRAP=1 exec rustdoc \"$@\"
 /// Compares, and fails if the two differ; `--bless` writes the file.
 pub(crate) fn compare(arguments: &[String]) -> Outcome {
     let bless = is_bless(arguments)?;
-    let rustdoc = write_rustdoc()?;
+    let rustdoc = target_dir().join("rustdoc");
+    write_script(&rustdoc, RUSTDOC)?;
     // With all packages and features, like the other checks, so that their builds are reused.
     let docs = ["doc", "--locked", "--workspace", "--no-deps", "--all-features", "--quiet"];
     run(cargo(&docs)
@@ -31,14 +30,4 @@ pub(crate) fn compare(arguments: &[String]) -> Outcome {
         test.env("BLESS", "1");
     }
     run(&mut test)
-}
-
-fn write_rustdoc() -> Result<PathBuf, Failed> {
-    let file = target_dir().join("rustdoc");
-    write_file(&file, RUSTDOC)?;
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).map_err(|error| {
-        eprintln!("cannot make {} executable: {error}", file.display());
-        Failed
-    })?;
-    Ok(file)
 }

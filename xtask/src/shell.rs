@@ -8,6 +8,7 @@ use std::{
     ffi::OsStr,
     fmt::Display,
     fs,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
     time::Duration,
@@ -74,6 +75,15 @@ pub(crate) fn read_file(file: &Path) -> Result<String, Failed> {
 pub(crate) fn write_file(file: &Path, text: &str) -> Outcome {
     fs::write(file, text).map_err(|error| {
         eprintln!("cannot write {}: {error}", file.display());
+        Failed
+    })
+}
+
+/// Writes a script, and makes it executable.
+pub(crate) fn write_script(file: &Path, text: &str) -> Outcome {
+    write_file(file, text)?;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o755)).map_err(|error| {
+        eprintln!("cannot make {} executable: {error}", file.display());
         Failed
     })
 }

