@@ -125,19 +125,26 @@ impl Report {
         field: &Field<'_>,
         shape: Shape,
     ) -> Option<T> {
-        let number = match (&field.value.value, shape) {
-            (Value::Int(value), Shape::Number(least, _, most))
-                if (least.into()..=most.into()).contains(value) =>
-            {
-                T::try_from(*value).ok()
-            }
-            _ => None,
+        let in_range = |number: i128| match shape {
+            Shape::Number(least, _, most) => (least.into()..=most.into()).contains(&number),
+            _ => false,
         };
-        if number.is_none() {
-            let is_number = |text: &str| text.parse().is_ok_and(|n: i128| n.to_string() == text);
-            self.wrong(field, &unquoted(shape, field.value.text().is_some_and(is_number)));
+        match &field.value.value {
+            Value::Int(number) if in_range(*number) => return T::try_from(*number).ok(),
+            // `5.0` and `1e3` are displayed as integers.
+            Value::Float(number) if number.to_string().parse().is_ok_and(in_range) => {
+                let name = field.name;
+                let message =
+                    format!("`{name}` has a decimal point or an exponent; write `{number}`");
+                self.refuse(field, &message);
+            }
+            value => {
+                let text = if let Value::Text(text) = value { text } else { "" };
+                let is_quoted = text.parse().is_ok_and(|number: i128| number.to_string() == text);
+                self.wrong(field, &unquoted(shape, is_quoted));
+            }
         }
-        number
+        None
     }
 
     pub(super) fn duration(&mut self, field: &Field<'_>) -> Option<Duration> {
