@@ -6,7 +6,7 @@ use std::time::Duration;
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::ToTokens;
 use ratelimit_spec::{
-    Limit, LimiterEntry, LimitsFile, OnStoreError, Per, Settings, TimeZone, Wait, nearest,
+    Limit, LimiterEntry, LimitsFile, OnStoreError, Per, Settings, Template, TimeZone, Wait, nearest,
 };
 use syn::Expr;
 
@@ -91,8 +91,11 @@ pub(crate) fn declared<'a>(
 }
 
 fn undeclared(key: &Key<'_>, found: &Found, limits: &LimitsFile) -> String {
-    let keys = limits.limiters.iter().map(|entry| entry.key.as_str());
-    let near = nearest(key.text(), keys).and_then(|near| limits.limiter(near));
+    let keys = || limits.limiters.iter().map(|entry| entry.key.as_str());
+    let overlaps =
+        |other: &&str| Template::parse(other).is_ok_and(|other| other.overlaps(&key.template));
+    let near = nearest(key.text(), keys()).or_else(|| keys().find(overlaps));
+    let near = near.and_then(|near| limits.limiter(near));
     let advice = match near {
         Some(entry) => format!("did you mean `{}` (`{}`)?", entry.key, found.place_of(entry)),
         None => "add it under `limiters`, or write `strict: false` in that file".to_owned(),
