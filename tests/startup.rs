@@ -106,6 +106,35 @@ async fn an_entry_beside_its_template_is_pointed_to_the_overrides() {
     );
 }
 
+/// Otherwise the operator believes that it limits the calls.
+#[tokio::test]
+async fn an_entry_that_only_has_other_placeholders_than_a_limiter_names_that_limiter() {
+    for entry in ["orders", "orders:", "orders:{id}", "orders:*", "Orders:{tenant}:{user_id}"] {
+        let yaml = format!("limiters:\n  \"{entry}\": {{ rate: 1, per: 1s }}\n");
+        let expected = format!(
+            "`{entry}` in the limits file matches no limiter in this program; did you mean `orders:{{user_id}}`?"
+        );
+        assert_eq!(accepted(&yaml).await.1, [expected]);
+    }
+    let error = refused("unmatched: error\nlimiters:\n  orders: { rate: 1, per: 1s }\n").await;
+    assert_eq!(
+        error,
+        "limits:3:3: `orders` matches no limiter in this program; did you mean `orders:{user_id}`? If it is the \
+         name of another limiter, write `unmatched: ignore`"
+    );
+    for entry in ["payments:{user_id}", "mail-orders:{user_id}", "{user_id}", "orders-of-day"] {
+        let yaml = format!("limiters:\n  \"{entry}\": {{ rate: 1, per: 1s }}\n");
+        let expected = format!("`{entry}` in the limits file matches no limiter in this program");
+        assert_eq!(accepted(&yaml).await.1, [expected]);
+    }
+    // The limiter has an entry, so this one belongs to another program.
+    let both = "limiters:\n  \"orders:{user_id}\": { rate: 5 }\n  orders: { rate: 1, per: 1s }\n";
+    assert_eq!(
+        accepted(both).await.1,
+        ["`orders` in the limits file matches no limiter in this program"]
+    );
+}
+
 #[tokio::test]
 async fn the_file_goes_before_the_annotation_field_by_field() {
     let yaml = "default: { rate: 1, per: 1h }\nlimiters:\n  search: { rate: 3, wait: none }\n  \

@@ -25,14 +25,15 @@ impl fmt::Display for Event {
                  apply, and a `rate` and `per` of that file where they have none; deploy the file as `ratelimit.yaml` \
                  in the working directory, set `RATELIMIT_LIMITS` to its path, or call `no_limits_file`"
             ),
-            Self::Unmatched { key, template } => {
+            Self::Unmatched { key, template, similar } => {
                 write!(f, "`{key}` in the limits file matches no limiter in this program")?;
-                match template {
-                    Some(template) => write!(
+                match (template, similar) {
+                    (Some(template), _) => write!(
                         f,
                         "; for calls of `{template}` with this name, write it in the `overrides` there"
                     ),
-                    None => Ok(()),
+                    (None, Some(similar)) => write!(f, "; did you mean `{similar}`?"),
+                    (None, None) => Ok(()),
                 }
             }
             Self::NoEffect { limiter, conflict } => write!(

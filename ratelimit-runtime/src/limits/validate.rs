@@ -323,21 +323,34 @@ fn unmatched(
             let problem = Problem::new(ProblemKind::Unmatched, message);
             problem.at(file.place_of(key, None)).of(key)
         };
-        match (file.limits.unmatched, nearest(key, undeclared.iter().copied())) {
+        let near = nearest(key, undeclared.iter().copied());
+        let begins_alike = |known: &&str| stem(key).is_some() && stem(known) == stem(key);
+        let similar = || undeclared.iter().copied().find(begins_alike);
+        match (file.limits.unmatched, near) {
             (Unmatched::Ignore, _) => {}
-            (Unmatched::Warn | Unmatched::Error, Some(near)) => problems.push(refused(format!(
-                "did you mean `{near}`? If it is the name of another limiter, write `unmatched: ignore`"
-            ))),
-            (Unmatched::Error, None) => {
-                problems.push(refused("remove it, or write `unmatched: warn`".to_owned()));
-            }
             (Unmatched::Warn, None) => {
                 let has_name = |template: &&str| {
                     Template::parse(template).is_ok_and(|template| template.can_render(key))
                 };
                 let template = known().find(has_name).map(str::to_owned);
-                warnings.push(Event::Unmatched { key: key.clone(), template });
+                let similar = similar().map(str::to_owned);
+                warnings.push(Event::Unmatched { key: key.clone(), template, similar });
+            }
+            (Unmatched::Warn | Unmatched::Error, near) => {
+                problems.push(refused(match near.or_else(similar) {
+                    Some(near) => format!(
+                        "did you mean `{near}`? If it is the name of another limiter, write `unmatched: ignore`"
+                    ),
+                    None => "remove it, or write `unmatched: warn`".to_owned(),
+                }));
             }
         }
     }
+}
+
+/// Returns what a key begins with, before its first placeholder and without separators: `orders` of `orders:{user_id}`.
+fn stem(key: &str) -> Option<String> {
+    let template = Template::parse(key).ok()?;
+    let stem = template.literals()[0].trim_end_matches(|c: char| !c.is_alphanumeric());
+    (!stem.is_empty()).then(|| stem.to_lowercase())
 }
