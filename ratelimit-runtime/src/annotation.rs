@@ -4,7 +4,8 @@
 mod layer;
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
     time::Duration,
 };
 
@@ -248,15 +249,16 @@ pub(crate) fn in_source_order() -> Vec<&'static Annotation> {
     all
 }
 
-/// Returns the keys of all existing layers.
+/// Returns the keys of all existing layers, and their settings in code.
 #[cfg(feature = "tower")]
-pub(crate) fn layers() -> BTreeSet<String> {
-    LayerKey::all().keys().map(ToString::to_string).collect()
+pub(crate) fn layers() -> BTreeMap<Arc<str>, Option<Settings>> {
+    let listed = LayerKey::all();
+    listed.iter().map(|(key, listed)| (Arc::clone(key), listed.settings.clone())).collect()
 }
 
 #[cfg(not(feature = "tower"))]
-pub(crate) fn layers() -> BTreeSet<String> {
-    BTreeSet::new()
+pub(crate) fn layers() -> BTreeMap<Arc<str>, Option<Settings>> {
+    BTreeMap::new()
 }
 
 /// Returns the annotated place of a key without placeholders.

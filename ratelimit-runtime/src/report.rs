@@ -34,8 +34,8 @@ pub struct Report {
     /// The settings of the program as a whole, by their names in the limits file: `deadline`, `max_remembered`, and
     /// `revision` and `instances` if they are set.
     pub settings: Vec<Setting>,
-    /// Every limiter that is compiled in, written in the limits file, or belongs to a layer that was used. Names that
-    /// are built at run time are counted in the entry of the limits file that applies to them, if there is one.
+    /// Every limiter that is compiled in, written in the limits file, or belongs to a layer. Names that are built at run
+    /// time are counted in the entry of the limits file that applies to them, if there is one.
     pub limiters: Vec<LimiterReport>,
     /// The settings of the limits file for names that are built at run time, by prefix. The first match applies.
     pub prefixes: Vec<Entry>,

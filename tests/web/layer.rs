@@ -414,6 +414,28 @@ async fn the_report_has_what_a_layer_was_given() {
     assert!(limiter.to_string().contains("allowed 1, rejected 0"), "{limiter}");
 }
 
+/// At startup, no layer has seen a request.
+#[tokio::test]
+async fn the_report_has_a_layer_before_its_first_request() {
+    let layers = [
+        Limit::new("unused:{ip}", quota(7, MINUTE)),
+        Limit::new("unused:all", quota(7, MINUTE)),
+        Limit::configured("unused"),
+    ];
+    let (limits, _) = by_file("limiters: { \"unused:{ip}\": { rate: 9 } }").await;
+    let shown = |key: &str| {
+        let report = limits.report();
+        report.limiter(key).map(|limiter| limiter.quotas.as_ref().map(|quotas| quotas[0]))
+    };
+    assert_eq!(shown("unused:{ip}"), Some(Some(quota(9, MINUTE))));
+    assert_eq!(shown("unused:all"), Some(Some(quota(7, MINUTE))));
+    assert_eq!(shown("unused"), Some(None), "only the stored quota applies");
+    drop(layers);
+    let again = Limit::new("unused:all", quota(5, MINUTE)).limits(&limits);
+    assert_eq!(shown("unused:all"), Some(Some(quota(5, MINUTE))), "a report keeps no settings");
+    drop(again);
+}
+
 #[tokio::test]
 async fn a_layer_that_is_gone_is_forgotten() {
     let build = async |key: &str| {

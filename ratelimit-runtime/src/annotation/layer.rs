@@ -6,8 +6,18 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The keys of layers, and the number of layers with each.
-static LAYERS: Mutex<BTreeMap<Arc<str>, usize>> = Mutex::new(BTreeMap::new());
+use ratelimit_spec::Settings;
+
+/// The keys of layers.
+static LAYERS: Mutex<BTreeMap<Arc<str>, Listed>> = Mutex::new(BTreeMap::new());
+
+/// The layers with one key.
+#[derive(Default)]
+pub(super) struct Listed {
+    layers: usize,
+    /// Those of the first layer that has any.
+    pub(super) settings: Option<Settings>,
+}
 
 /// The key of a layer. While it exists, the limits file may have an entry for it.
 #[derive(Debug)]
@@ -15,14 +25,17 @@ pub(crate) struct LayerKey(Arc<str>);
 
 impl LayerKey {
     /// Adds a key to the list.
-    pub(crate) fn new(key: &str) -> Self {
+    pub(crate) fn new(key: &str, settings: Option<&Settings>) -> Self {
         let key = Arc::<str>::from(key);
-        *Self::all().entry(Arc::clone(&key)).or_default() += 1;
+        let mut all = Self::all();
+        let listed = all.entry(Arc::clone(&key)).or_default();
+        listed.layers += 1;
+        listed.settings = listed.settings.take().or_else(|| settings.cloned());
         Self(key)
     }
 
     /// Returns the list.
-    pub(super) fn all() -> MutexGuard<'static, BTreeMap<Arc<str>, usize>> {
+    pub(super) fn all() -> MutexGuard<'static, BTreeMap<Arc<str>, Listed>> {
         LAYERS.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -38,9 +51,9 @@ impl Deref for LayerKey {
 impl Drop for LayerKey {
     fn drop(&mut self) {
         let mut all = Self::all();
-        if let Some(layers) = all.get_mut(&self.0) {
-            *layers -= 1;
-            if *layers == 0 {
+        if let Some(listed) = all.get_mut(&self.0) {
+            listed.layers -= 1;
+            if listed.layers == 0 {
                 all.remove(&self.0);
             }
         }

@@ -7,7 +7,7 @@ use std::{
 
 use super::Limits;
 use crate::{
-    Quotas,
+    Quotas, Settings,
     annotation::{self, Annotation, Cost, Location},
     report::{LimiterReport, Report, Setting, Source},
     settings::{Current, Effective, Family, Keys, wait_of_calls},
@@ -19,7 +19,10 @@ pub(super) fn report(limits: &Limits) -> Report {
     let annotated = sites.iter().map(|site| Arc::clone(&registry.annotated(site).family));
     let entries = current.file.iter().flat_map(|file| &file.limiters);
     let written = entries.map(|entry| registry.written(entry.key.as_str().into(), Keys::Many));
-    let known: Vec<Arc<Family>> = annotated.chain(written).chain(registry.families()).collect();
+    let layers = annotation::layers();
+    let of_layers = layers.keys().map(|key| registry.written((&**key).into(), Keys::Many));
+    let known = annotated.chain(written).chain(of_layers);
+    let known: Vec<Arc<Family>> = known.chain(registry.families()).collect();
     let families: BTreeMap<_, _> = known
         .into_iter()
         .map(|family| ((Arc::clone(&family.key), family.label.clone()), family))
@@ -36,7 +39,10 @@ pub(super) fn report(limits: &Limits) -> Report {
         call_sites.dedup();
         let tally = &family.tally;
         let given = family.given.load();
-        let effective = current.resolve(family, None, given.as_deref()).ok();
+        // A layer gives its settings with its first request.
+        let of_layer = || layers.get(&family.key)?.as_ref().filter(|_| sites.is_empty());
+        let given = given.as_deref().cloned().or_else(|| of_layer().map(Settings::of_layer));
+        let effective = current.resolve(family, None, given.as_ref()).ok();
         let stored =
             registry.cached(&family.label).and_then(|core| core.confirmed_quotas(services));
         let is_other = |quotas: &Quotas| effective.as_ref().is_none_or(|one| one.quotas != *quotas);

@@ -74,7 +74,7 @@ fn check(
     overlap::check(by_key, problems);
     if let Some(file) = file {
         let layers = annotation::layers();
-        let unannotated = layers.iter().filter(|key| !by_key.contains_key(key.as_str()));
+        let unannotated = layers.keys().filter(|key| !by_key.contains_key(&***key));
         warnings.extend(unannotated.filter_map(|key| unenforced(file, key)));
         unmatched(file, by_key, problems, &mut warnings);
         conflicts::unannotated(file, global, |key| by_key.contains_key(key), problems);
@@ -307,13 +307,13 @@ fn unmatched(
     warnings: &mut Vec<Event>,
 ) {
     let layers = annotation::layers();
-    let known = || by_key.keys().copied().chain(layers.iter().map(String::as_str));
+    let known = || by_key.keys().copied().chain(layers.keys().map(|key| &**key));
     let undeclared: Vec<_> = known().filter(|key| file.limits.limiter(key).is_none()).collect();
     for entry in &file.limits.limiters {
         if by_key.contains_key(&*entry.key) {
             continue;
         }
-        if layers.contains(&entry.key) {
+        if layers.contains_key(&*entry.key) {
             problems.extend(unusable_by_layer(file, entry));
             continue;
         }

@@ -143,6 +143,10 @@ impl Settings {
         self
     }
 
+    pub(crate) fn of_layer(layer: &spec::Settings) -> Self {
+        Self(layer.clone())
+    }
+
     pub(crate) fn layer(&self) -> &spec::Settings {
         &self.0
     }

@@ -72,7 +72,7 @@ impl Limit {
 
     fn of(template: &str, settings: Option<Settings>) -> Self {
         let member = Member {
-            template: Arc::new(LayerKey::new(template)),
+            template: Arc::new(LayerKey::new(template, settings.as_ref().map(Settings::layer))),
             settings,
             values: Vec::new(),
             permits: None,
