@@ -147,7 +147,7 @@ impl Args {
     }
 
     fn unknown(&mut self, unknown: &str, name: &Ident, value: Option<&Expr>) -> syn::Error {
-        if SETTINGS.contains(&unknown) {
+        if SETTINGS.contains(&unknown) || unknown == "overrides" {
             let message = format!("`{unknown}` is not an argument; set it in the limits file");
             return syn::Error::new(name.span(), message);
         }
