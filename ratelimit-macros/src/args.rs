@@ -18,7 +18,7 @@ use crate::suggest;
 pub(crate) use limits::Limits;
 pub(crate) use slot::{Arg, Slot};
 pub(crate) use value::{Number, krate, quota_in, ungrouped};
-use value::{Value, condition, function, identifier, permits, quota};
+use value::{Value, expression, function, identifier, permits, quota};
 
 /// One row per argument: its field, its name if that differs, the type of its value, how that is read, and a valid
 /// value for messages.
@@ -99,7 +99,7 @@ macro_rules! settings_and_more {
             actual: Expr = function, "path::to::function";
             bind: Ident = identifier, "permit";
             fallback: Expr = function, "path::to::function";
-            skip_if: Expr = condition, "user.is_admin";
+            skip_if: Expr = expression, "user.is_admin";
             krate "crate": Path = krate, "::path::to::runtime";
         }
     };

@@ -109,7 +109,7 @@ pub(super) fn permits(name: &Ident, value: Expr) -> syn::Result<Number> {
             );
             Err(syn::Error::new_spanned(value, message))
         }
-        None => Ok(Number::Code(value)),
+        None => expression(name, value).map(Number::Code),
     }
 }
 
@@ -142,9 +142,17 @@ pub(super) fn identifier(name: &Ident, value: Expr) -> syn::Result<Ident> {
     }
 }
 
-/// Accepts any expression; rustc checks its type.
-pub(super) fn condition(_: &Ident, value: Expr) -> syn::Result<Expr> {
-    Ok(value)
+/// Accepts any expression but a closure, which other arguments can be; rustc checks its type.
+pub(super) fn expression(name: &Ident, value: Expr) -> syn::Result<Expr> {
+    match value {
+        Expr::Closure(_) => {
+            let message = format!(
+                "`{name}` cannot be a closure; write its body, which can use the parameters"
+            );
+            Err(syn::Error::new_spanned(value, message))
+        }
+        other => Ok(other),
+    }
 }
 
 pub(crate) fn krate(name: &Ident, value: Expr) -> syn::Result<Path> {
