@@ -1,5 +1,7 @@
 //! Converts the code after `=` to a value, or to an error that shows a valid one.
 
+use std::num::NonZeroU32;
+
 use ratelimit_spec::{
     Algorithm, Mode, OnStoreError, RefundOn, Wait, duration::spelled_out, parse_duration,
 };
@@ -50,8 +52,12 @@ fn word(name: &Ident, value: &Expr) -> Option<String> {
             };
             known.then_some(word)
         }
-        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) if is_wait => {
-            (number.base10_digits() == "0").then(|| "none".to_owned())
+        Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) => {
+            if is_wait && number.base10_digits() == "0" {
+                return Some("none".to_owned());
+            }
+            let is_duration = is_wait || name == "per" || name == "warm_up";
+            Some(number.to_string()).filter(|text| is_duration && parse_duration(text).is_ok())
         }
         Expr::Lit(ExprLit { lit: Lit::Bool(waits), .. }) if is_wait => {
             Some(if waits.value { "forever" } else { "none" }.to_owned())
@@ -70,14 +76,21 @@ impl Value for Number {
     }
 }
 
-/// Returns the error for a rate that is no integer. For an integer in quotes or a quota such as `100/s`, the intended
-/// value is clear.
+/// Returns the error for a rate that is no integer. For an integer in quotes or with an exponent, or a quota such as
+/// `100/s`, the intended value is clear.
 fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
     let what = "an integer or the path of a constant";
-    let Some(text) = string(value) else { return expected(name, what, value) };
-    let advice = match (quota(text), text.value().parse::<u32>()) {
+    let number = match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value().parse().ok(),
+        // `5.0` and `1e3` are displayed as integers.
+        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => {
+            number.base10_parse::<f64>().ok().and_then(|number| number.to_string().parse().ok())
+        }
+        _ => None::<NonZeroU32>,
+    };
+    let advice = match (quota_in(value), number) {
         (Some((rate, per)), _) if name == "rate" => format!("rate = {rate}, per = \"{per}\""),
-        (_, Ok(number)) => format!("{name} = {number}"),
+        (_, Some(number)) => format!("{name} = {number}"),
         _ => return expected(name, what, value),
     };
     syn::Error::new_spanned(value, format!("expected {what} for `{name}`; write `{advice}`"))
