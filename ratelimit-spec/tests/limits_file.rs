@@ -171,6 +171,15 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
              `strict`, `unmatched`, `shadow`, `deadline`, `instances`, `max_remembered`, \
              `trusted_proxies`, `default`, `limiters` or `prefixes`; a limiter belongs under `limiters`",
         ),
+        (
+            "limiters:\n  a: { permits: 2, refund_if: x, actual: x, bind: x, fallback: x, skip_if: x }\n",
+            "2:8: `permits` is not a field of the file; set it in the attribute\n\
+             2:20: `refund_if` is not a field of the file; set it in the attribute\n\
+             2:34: `actual` is not a field of the file; set it in the attribute\n\
+             2:45: `bind` is not a field of the file; set it in the attribute\n\
+             2:54: `fallback` is not a field of the file; set it in the attribute\n\
+             2:67: `skip_if` is not a field of the file; set it in the attribute",
+        ),
         ("default:\n  Rate: 5\n", "2:3: unknown field `Rate` in `default`; did you mean `rate`?"),
         (
             "default:\n  overrides: []\n",

@@ -18,6 +18,10 @@ use crate::suggest::nearest;
 /// The advice for `per:1s`, which YAML takes for a text.
 pub(super) const ADD_SPACE: &str = "write a space after the `:`";
 
+/// Arguments of the attribute that are code.
+const OF_THE_ATTRIBUTE: [&str; 6] =
+    ["permits", "refund_if", "actual", "bind", "fallback", "skip_if"];
+
 /// A map in a limits file, as messages name it and its entries.
 pub(super) struct Section<'a> {
     /// `` in limiter `x` ``, or nothing for the file itself.
@@ -77,6 +81,12 @@ impl Report {
         // `per:1s` is a key without a value.
         let lacks_space = field.name.contains(':') && field.value.value == Value::Null;
         let is_limiter = section.place.is_empty() && matches!(field.value.value, Value::Map(_));
+        if OF_THE_ATTRIBUTE.contains(&field.name) && !is_limiter {
+            self.add(field.name_position, || {
+                format!("`{}` is not a field of the file; set it in the attribute", field.name)
+            });
+            return;
+        }
         self.add(field.name_position, || {
             let hint = match nearest(field.name, known.iter().copied()) {
                 _ if lacks_space => ADD_SPACE.to_owned(),
