@@ -279,6 +279,10 @@ fn numbers_and_durations_are_what_they_seem() {
                 "3:10: unexpected `$` in `${{PER:-1s}}`; write a duration such as `500ms`, `1s` or `1h30m`{no_variable}"
             ),
         ),
+        (
+            "rate: 10/s",
+            format!("3:11: `rate` cannot be the text `10/s`; {a_rate}, and the window as `per`"),
+        ),
         ("rate: 1_000", format!("3:11: `rate` cannot be the text `1_000`; {a_rate}")),
         ("rate: 1.5", format!("3:11: `rate` cannot be `1.5`; {a_rate}")),
         ("rate: 5.0", "3:11: `rate` has a decimal point or an exponent; write `5`".into()),

@@ -151,7 +151,9 @@ impl Report {
             value => {
                 let text = if let Value::Text(text) = value { text } else { "" };
                 let is_quoted = text.parse().is_ok_and(|number: i128| number.to_string() == text);
-                self.wrong(field, &unquoted(shape, is_quoted));
+                let is_quota = field.name == "rate" && text.contains('/');
+                let window = if is_quota { ", and the window as `per`" } else { "" };
+                self.wrong(field, &(unquoted(shape, is_quoted) + window));
             }
         }
         None
