@@ -122,7 +122,9 @@ async fn an_entry_that_only_has_other_placeholders_than_a_limiter_names_that_lim
         "limits:3:3: `orders` matches no limiter in this program; did you mean `orders:{user_id}`? If it is the \
          name of another limiter, write `unmatched: ignore`"
     );
-    for entry in ["payments:{user_id}", "mail-orders:{user_id}", "{user_id}", "orders-of-day"] {
+    for entry in
+        ["payments:{user_id}", "mail-orders:{user_id}", "{user_id}", "orders:{user_id}:items"]
+    {
         let yaml = format!("limiters:\n  \"{entry}\": {{ rate: 1, per: 1s }}\n");
         let expected = format!("`{entry}` in the limits file matches no limiter in this program");
         assert_eq!(accepted(&yaml).await.1, [expected]);

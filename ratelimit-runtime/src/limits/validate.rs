@@ -324,8 +324,8 @@ fn unmatched(
             problem.at(file.place_of(key, None)).of(key)
         };
         let near = nearest(key, undeclared.iter().copied());
-        let begins_alike = |known: &&str| stem(key).is_some() && stem(known) == stem(key);
-        let similar = || undeclared.iter().copied().find(begins_alike);
+        let has_same_words = |known: &&str| words(key).is_some() && words(known) == words(key);
+        let similar = || undeclared.iter().copied().find(has_same_words);
         match (file.limits.unmatched, near) {
             (Unmatched::Ignore, _) => {}
             (Unmatched::Warn, None) => {
@@ -348,9 +348,11 @@ fn unmatched(
     }
 }
 
-/// Returns what a key begins with, before its first placeholder and without separators: `orders` of `orders:{user_id}`.
-fn stem(key: &str) -> Option<String> {
+/// Returns the words of a key outside its placeholders: `orders` and `items` of `Orders:{user_id}:items`.
+fn words(key: &str) -> Option<Vec<String>> {
     let template = Template::parse(key).ok()?;
-    let stem = template.literals()[0].trim_end_matches(|c: char| !c.is_alphanumeric());
-    (!stem.is_empty()).then(|| stem.to_lowercase())
+    let literals = template.literals().iter();
+    let words = literals.flat_map(|literal| literal.split(|c: char| !c.is_alphanumeric()));
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
+    (!words.is_empty()).then_some(words)
 }
