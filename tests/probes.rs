@@ -8,9 +8,10 @@ use std::{
 
 use ratelimit_runtime::{Event, Limits, Quota, Reason};
 use tests::{
-    eventually,
+    Lateness, eventually,
     proxy::{Proxy, Then},
     redis_cluster::RedisCluster,
+    redis_sentinel::RedisSentinel,
     redis_server::RedisServer,
 };
 use tokio::{
@@ -264,6 +265,24 @@ async fn a_server_of_another_protocol_is_reported_in_one_line() {
         "; this is not a reply of a Redis server, correct the host and port in the store URL";
     assert!(error.starts_with("redis: ") && error.ends_with(advice), "{error}");
     web.abort();
+}
+
+/// The driver waited a second for its reply before it asked the next one, again for each connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_that_hangs_delays_no_connection() {
+    let group = RedisSentinel::start();
+    group.sentinels()[0].stop();
+    let (outages, machine) = (Outages::default(), Lateness::of_threads());
+    let begun = Instant::now();
+    let limits = outages.limits(&group.url(), SECOND * 3 / 4).await;
+    machine.assert_within(SECOND * 3 / 4, begun);
+    let limiter = limits.limiter("x", Quota::new(100_000, 60 * SECOND).unwrap());
+    for _ in 0..3 {
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+        let _: i64 = group.servers()[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+        tokio::time::sleep(SECOND / 20).await;
+    }
+    assert!(outages.seen().is_empty());
 }
 
 /// Startup asks the server whether it evicts keys; a server that is away then, or does not answer that

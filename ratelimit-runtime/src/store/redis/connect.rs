@@ -147,22 +147,52 @@ fn install_crypto_provider() {
     }
 }
 
+/// Opens a connection to the master that the first of the sentinels to reply names. The driver alone takes their
+/// replies in order, so a sentinel that hangs would delay those behind it.
 #[cfg(feature = "sentinel")]
 async fn sentinel(
     address: &Address,
     master: &str,
-    (sentinel_user, sentinel_password): (Option<&str>, Option<&str>),
+    login: (Option<&str>, Option<&str>),
     certificates: &Certificates,
     closed: Option<&Arc<AtomicBool>>,
 ) -> RedisResult<MultiplexedConnection> {
+    let mut lookups = tokio::task::JoinSet::new();
+    for sentinel in &address.nodes {
+        let mut client = sentinel_client(sentinel, master, login, certificates, closed)?;
+        lookups.spawn(async move { client.async_get_client().await });
+    }
+    let mut error = RedisError::from(std::io::Error::other("no sentinel replied"));
+    while let Some(found) = lookups.join_next().await {
+        match found {
+            Ok(Ok(client)) => {
+                return client.get_multiplexed_async_connection_with_config(&config(closed)).await;
+            }
+            // A reply says more than the failure to get one.
+            Ok(Err(why)) if error.is_io_error() => error = why,
+            _ => {}
+        }
+    }
+    Err(error)
+}
+
+/// Returns a client that asks one sentinel for the master.
+#[cfg(feature = "sentinel")]
+fn sentinel_client(
+    sentinel: &ConnectionInfo,
+    master: &str,
+    (sentinel_user, sentinel_password): (Option<&str>, Option<&str>),
+    certificates: &Certificates,
+    closed: Option<&Arc<AtomicBool>>,
+) -> RedisResult<redis::sentinel::SentinelClient> {
     use redis::{
         TlsMode,
         sentinel::{SentinelClientBuilder, SentinelServerType},
     };
 
-    let sentinels = address.nodes.iter().map(|node| node.addr().clone());
-    let redis = address.nodes[0].redis_settings();
-    let mut builder = SentinelClientBuilder::new(sentinels, master, SentinelServerType::Master)?
+    let (redis, addr) = (sentinel.redis_settings(), sentinel.addr().clone());
+    let by_tls = matches!(addr, redis::ConnectionAddr::TcpTls { .. });
+    let mut builder = SentinelClientBuilder::new([addr], master, SentinelServerType::Master)?
         .set_client_to_redis_db(redis.db())
         .set_client_to_redis_tcp_settings(tcp())
         .set_client_to_redis_protocol(protocol(closed));
@@ -178,7 +208,7 @@ async fn sentinel(
     if let Some(password) = sentinel_password {
         builder = builder.set_client_to_sentinel_password(password);
     }
-    if matches!(address.nodes[0].addr(), redis::ConnectionAddr::TcpTls { .. }) {
+    if by_tls {
         builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
     }
     #[cfg(feature = "tls")]
@@ -189,5 +219,5 @@ async fn sentinel(
     }
     #[cfg(not(feature = "tls"))]
     let _ = certificates;
-    builder.build()?.get_async_connection_with_config(&config(closed)).await
+    builder.build()
 }
