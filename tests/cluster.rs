@@ -104,7 +104,14 @@ async fn nodes_that_announce_no_host_name_are_reached_by_their_addresses() {
     let all = limiters(&cluster, &limits, |_| true);
     assert_eq!(calls(&all, SECOND / 2).await.1, 0);
     let limiter = limiters(&cluster, &limits, |node| node == 0).remove(0);
-    cluster.move_slot(cluster.slot_of(limiter.name()), 1);
+    let slot = cluster.slot_of(limiter.name());
+    cluster.start_migration(slot, 1);
+    for key in ["{}", "{{}}:value", "{{}}:permits"] {
+        cluster.migrate_key(&key.replace("{}", limiter.name()), 1);
+    }
+    let (all, degraded) = calls(std::slice::from_ref(&limiter), SECOND / 2).await;
+    assert_eq!(degraded, 0, "of {all} calls while its slot moves");
+    cluster.move_rest(slot, 1);
     let (all, degraded) = calls(&[limiter], SECOND / 2).await;
     assert_eq!(degraded, 0, "of {all} calls");
 }

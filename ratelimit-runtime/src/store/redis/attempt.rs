@@ -104,7 +104,7 @@ impl<'a> Attempt<'a> {
             match classify(&error) {
                 Fault::NotDone(NotDone::NoScript) => by_name = false,
                 Fault::NotDone(NotDone::Moving(excuse)) => {
-                    home = self.link.home_of_slot(&self.line, &live, &error);
+                    home = self.link.home_of_slot(&self.line, &live, &error).await;
                     // Nodes that disagree redirect a call to each other.
                     if moved.is_some() || home.is_none() {
                         self.pause(&mut pause, excuse).await;

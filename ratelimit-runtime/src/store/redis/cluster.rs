@@ -15,7 +15,7 @@ use super::{
     gate::slot,
     line::{Line, Live},
     link::Link,
-    nodes::{Nodes, UNKNOWN, host_of},
+    nodes::{Nodes, UNKNOWN, host_of, next_of},
     reply::unknown_reply,
 };
 use crate::{StoreError, clock, home::Home, store::StateKeys};
@@ -186,7 +186,7 @@ impl Link {
     }
 
     /// Returns the node that another node named as the present or future owner of the slot.
-    pub(super) fn home_of_slot(
+    pub(super) async fn home_of_slot(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
         from: &Live,
@@ -195,11 +195,18 @@ impl Link {
         if error.code() == Some("MOVED") {
             self.look_again(line);
         }
-        let (address, _) = error.redirect_node()?;
+        let (address, slot) = error.redirect_node()?;
         let (host, port) = address.rsplit_once(':')?;
         match host {
             // A node that does not know its own host is on the host of the node that replied.
             "" => Some(format!("{}:{port}", host_of(&from.server)).into()),
+            // The look for nodes finds the owner, but not a future one.
+            UNKNOWN if error.code() == Some("ASK") => {
+                let question = redis::cmd("CLUSTER").arg("NODES").to_owned();
+                let reply: String =
+                    redis::from_redis_value(from.query(&question).await.ok()?).ok()?;
+                Some(next_of(slot, &reply)?.into())
+            }
             UNKNOWN => None,
             _ => Some(address.into()),
         }

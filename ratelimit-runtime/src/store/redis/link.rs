@@ -269,7 +269,9 @@ impl Link {
                 reply => return reply,
             };
             // While a slot moves, a key that is not there any more is asked for at its next node.
-            let Some(home) = self.home_of_slot(&line, &live, &error) else { return Err(error) };
+            let Some(home) = self.home_of_slot(&line, &live, &error).await else {
+                return Err(error);
+            };
             match self.connected(&line, &home).await {
                 Ok(moved) => moved.query_moving(&question).await,
                 Err(_) => Err(error),

@@ -107,6 +107,15 @@ fn ip_of(metadata: &Value) -> Option<String> {
     metadata.remove("ip")
 }
 
+/// Returns the address of the node to which the node that replied this to `CLUSTER NODES` moves a slot. Each line is
+/// `ID HOST:PORT@BUS ..`, and its own ends with the slots that move: `[SLOT->-ID]`.
+pub(super) fn next_of(slot: u16, reply: &str) -> Option<&str> {
+    let (_, id) = reply.split_once(&format!("[{slot}->-"))?;
+    let (id, _) = id.split_once(']')?;
+    let (address, _) = reply.lines().find_map(|line| line.strip_prefix(id))?.split_once('@')?;
+    Some(address.trim_start())
+}
+
 /// Returns the host of `host:port`.
 pub(super) fn host_of(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
@@ -161,6 +170,15 @@ mod tests {
             let node = nodes.of(7).unwrap();
             assert_eq!((&*node.address, &*node.slots()), (expected, "7"));
         }
+    }
+
+    #[test]
+    fn a_slot_moves_to_one_of_the_listed_nodes() {
+        let reply = "a1 10.0.0.1:1@2,one myself,master - 0 0 1 connected 0-9 [7->-b2] [8-<-a3]\n\
+                     b2 fe80::1:1@2 master - 0 0 2 connected 10-16383\n\
+                     a3 10.0.0.3:1@2 master - 0 0 3 connected\n";
+        assert_eq!(next_of(7, reply), Some("fe80::1:1"));
+        assert_eq!((next_of(8, reply), next_of(9, reply)), (None, None));
     }
 
     #[test]
