@@ -108,6 +108,24 @@ async fn a_flapping_server_is_reported_once() {
     }
 }
 
+/// Each time, three probes had to fail on the lost connection. They were rare by the second time, and it took seconds.
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_a_firewall_drops_again_and_again_are_soon_replaced() {
+    let server = RedisServer::start();
+    let proxy = Proxy::start(server.port());
+    let outages = Outages::default();
+    let limits = outages.limits(&proxy.url(), SECOND / 5).await;
+    for _ in 0..4 {
+        proxy.forget_connections();
+        let start = Instant::now();
+        assert_eq!(traffic(&limits, SECOND / 100).await, (1, 1));
+        while traffic(&limits, SECOND / 100).await.0 > 0 {
+            assert!(start.elapsed() < 5 * SECOND / 2, "no connection was opened");
+        }
+    }
+    assert!(outages.seen().len() <= 2, "{:?}", outages.seen());
+}
+
 /// Only when ten seconds had passed since the recovery was it reported again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_soon_after_a_long_one_is_reported_at_once() {

@@ -33,6 +33,8 @@ use crate::{
 
 /// How often a server that was found again is probed, until every process must have found it.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
+/// The number of deadlines without a reply after which a probe opens another connection.
+const LOST_AFTER: u32 = 5;
 
 pub(super) struct Link {
     pub(super) address: Address,
@@ -100,9 +102,13 @@ impl Link {
 
     /// Returns whether any runtime has an open connection to the last known server of these keys.
     pub(super) fn is_connected(&self, keys: &StateKeys) -> bool {
-        let server = self.gates.node_of(keys).map(|node| Arc::clone(&node.address));
-        let server = server.unwrap_or_default();
+        let server = self.last_server_of(keys);
         self.lines.all().iter().any(|line| line.peer(&server).live().is_some())
+    }
+
+    /// Returns the last known address of the node of these keys; empty if there is only one server.
+    fn last_server_of(&self, keys: &StateKeys) -> Arc<str> {
+        self.gates.node_of(keys).map(|node| Arc::clone(&node.address)).unwrap_or_default()
     }
 
     /// Returns the open connection of a runtime to a server, opening it if there is none. A server that refuses a
@@ -219,7 +225,13 @@ impl Link {
             while let Some(delay) = weak.upgrade().map(|link| link.gates.next_delay(&keys)) {
                 tokio::time::sleep(delay).await;
                 let Some(link) = weak.upgrade() else { return };
-                match link.probe(&keys).await {
+                let mut probed = link.probe(&keys).await;
+                if matches!(&probed, Err(error) if error.kind() == StoreErrorKind::Timeout)
+                    && link.discard_lost(&keys, closed)
+                {
+                    probed = link.probe(&keys).await;
+                }
+                match probed {
                     Ok(server) => {
                         link.replace_doubtful(&server, closed);
                         link.gates.open(&keys);
@@ -231,6 +243,17 @@ impl Link {
             watch(weak, keys).await;
         });
         true
+    }
+
+    /// Discards the engine's connection if there was no reply on it for long since the gate `closed`. It may be lost, and
+    /// probes may be so rare that it would take seconds until as many fail on it as discard a connection.
+    fn discard_lost(&self, keys: &StateKeys, closed: Instant) -> bool {
+        if clock::instant() < closed + self.deadline * LOST_AFTER {
+            return false;
+        }
+        let of_engine = self.lines.of_engine().peer(&self.last_server_of(keys)).live();
+        let older = of_engine.filter(|live| live.opened.at < closed);
+        older.inspect(|live| live.discard()).is_some()
     }
 
     /// Discards the connections that missed a reply: another connection found the server, and these may lead
