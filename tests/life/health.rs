@@ -61,6 +61,17 @@ async fn a_server_that_hangs_before_the_first_heartbeat_shows_without_any_call()
     eventually("and its end", 5 * SECOND, || limits.health().is_ok());
 }
 
+/// Opens connections until the server accepts no further one.
+fn fill(server: &RedisServer) -> Vec<redis::Connection> {
+    let mut others = Vec::new();
+    while let Ok(mut other) = server.connect()
+        && redis::cmd("PING").exec(&mut other).is_ok()
+    {
+        others.push(other);
+    }
+    others
+}
+
 /// The heartbeat has a connection of its own, which the server refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_accepts_no_further_connection_decides_calls_of_those_it_has() {
@@ -68,12 +79,7 @@ async fn a_server_that_accepts_no_further_connection_decides_calls_of_those_it_h
     let limits = limits(&server, "").await;
     let limiter = limits.limiter("x", Quota::new(1_000_000, 3600 * SECOND).unwrap());
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
-    let mut others = Vec::new();
-    while let Ok(mut other) = server.connect()
-        && redis::cmd("PING").exec(&mut other).is_ok()
-    {
-        others.push(other);
-    }
+    let _others = fill(&server);
     let start = Instant::now();
     while start.elapsed() < 5 * SECOND {
         assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{:?}", limits.health());
@@ -88,12 +94,7 @@ async fn a_runtime_that_a_full_server_refuses_calls_on_the_connection_of_the_hea
     let limits = limits(&server, "").await;
     let limiter = limits.limiter("x", Quota::new(1_000_000, 3600 * SECOND).unwrap());
     eventually("a heartbeat", 15 * SECOND, || server.cli(&["EXISTS", "ratelimit:~members"]));
-    let mut others = Vec::new();
-    while let Ok(mut other) = server.connect()
-        && redis::cmd("PING").exec(&mut other).is_ok()
-    {
-        others.push(other);
-    }
+    let _others = fill(&server);
     let health = limits.health();
     let calling = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -105,6 +106,26 @@ async fn a_runtime_that_a_full_server_refuses_calls_on_the_connection_of_the_hea
     });
     calling.join().unwrap();
     assert!(limits.health().is_ok(), "{:?}", limits.health());
+}
+
+/// The process gave up its connections, and the outage lasted as long as the server accepted no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_that_hung_is_found_on_the_connections_it_has() {
+    let server = RedisServer::builder().config("maxclients", "8").start();
+    let limits = limits(&server, "").await;
+    let limiter = limits.limiter("x", Quota::new(1_000_000, 3600 * SECOND).unwrap());
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+    eventually("a heartbeat", 15 * SECOND, || server.cli(&["EXISTS", "ratelimit:~members"]));
+    let _others = fill(&server);
+    server.stop();
+    assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
+    tokio::time::sleep(8 * DEADLINE).await;
+    server.cont();
+    eventually("the store is found", 4 * SECOND, || limits.health().is_ok());
+    for _ in 0..50 {
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{:?}", limits.health());
+        tokio::time::sleep(SECOND / 50).await;
+    }
 }
 
 /// A process without calls stayed healthy, and reported that it does not know the other processes.

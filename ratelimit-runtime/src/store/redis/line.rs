@@ -15,7 +15,7 @@ use tokio::{sync::Mutex, time::Instant};
 
 use crate::{StoreError, clock};
 
-/// Consecutive timeouts after which a connection is discarded.
+/// Consecutive timeouts after which a connection is given up.
 const GIVE_UP_AFTER: u32 = 3;
 /// How far the server's time may be from the estimate, in microseconds. Beyond that, a clock was set, or stood still.
 const ESTIMATED_US: u64 = 1_000_000;
@@ -91,6 +91,11 @@ impl Peer {
         self.live.load_full().filter(|live| live.is_open())
     }
 
+    /// Returns the connection unless it was closed: a server that refuses a further one may reply on one that was given up.
+    pub(super) fn spare(&self) -> Option<Arc<Live>> {
+        self.live.load_full().filter(|live| !live.is_closed())
+    }
+
     /// Returns whether there was ever a connection.
     pub(super) fn was_live(&self) -> bool {
         self.live.load().is_some()
@@ -146,18 +151,26 @@ impl Live {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Records a reply: the connection works.
+    /// Discards the connection unless it is restored.
+    pub(super) fn give_up(&self) {
+        self.timeouts.fetch_max(GIVE_UP_AFTER, Ordering::Relaxed);
+    }
+
+    /// Uses the connection again, after the server refused another one and replied on this one.
+    pub(super) fn restore(&self) {
+        self.timeouts.store(0, Ordering::Relaxed);
+    }
+
+    /// Records a reply: the connection works. One that was given up may lead to a former master.
     pub(super) fn answered(&self) {
-        if self.timeouts.load(Ordering::Relaxed) != 0 {
-            self.timeouts.store(0, Ordering::Relaxed);
+        if (1..GIVE_UP_AFTER).contains(&self.timeouts.load(Ordering::Relaxed)) {
+            self.restore();
         }
     }
 
     /// Records a call without a reply in time.
     pub(super) fn timed_out(&self) {
-        if self.timeouts.fetch_add(1, Ordering::Relaxed) + 1 >= GIVE_UP_AFTER {
-            self.discard();
-        }
+        self.timeouts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns whether the last call had no reply in time.
@@ -166,6 +179,10 @@ impl Live {
     }
 
     fn is_open(&self) -> bool {
-        !self.closed.load(Ordering::Acquire)
+        !self.is_closed() && self.timeouts.load(Ordering::Relaxed) < GIVE_UP_AFTER
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
     }
 }

@@ -253,7 +253,7 @@ impl Link {
         }
         let of_engine = self.lines.of_engine().peer(&self.last_server_of(keys)).live();
         let older = of_engine.filter(|live| live.opened.at < closed);
-        older.inspect(|live| live.discard()).is_some()
+        older.inspect(|live| live.give_up()).is_some()
     }
 
     /// Discards the connections that missed a reply: another connection found the server, and these may lead
@@ -265,7 +265,7 @@ impl Link {
             if let Some(live) = line.peer(server).live()
                 && (live.is_doubtful() || is_new && live.opened.at < closed)
             {
-                live.discard();
+                live.give_up();
             }
         }
     }
@@ -282,7 +282,13 @@ impl Link {
         let timed_out = || StoreError::timeout("redis: health check timed out");
         // If a node hangs, another one may take over its slots. The attempt continues, for the next probe.
         let connecting = tokio::time::timeout(self.deadline, self.connected(&line, &server));
-        let live = connecting.await.map_err(|_| timed_out())??;
+        let (live, refused) = match connecting.await.map_err(|_| timed_out())? {
+            Ok(live) => (live, None),
+            Err(error) => match line.peer(&server).spare() {
+                Some(live) if error.kind() == StoreErrorKind::Unavailable => (live, Some(error)),
+                _ => return Err(error),
+            },
+        };
         let question = super::script::probe(keys);
         let asked = async {
             let error = match live.query(&question).await {
@@ -302,7 +308,7 @@ impl Link {
         };
         match tokio::time::timeout(self.deadline, asked).await {
             Ok(Ok(Value::Nil)) => {
-                live.answered();
+                live.restore();
                 Ok(server)
             }
             Ok(Ok(reply)) => Err(unknown_reply(&reply)),
@@ -318,7 +324,7 @@ impl Link {
             }
             Err(_) => {
                 live.timed_out();
-                Err(timed_out())
+                Err(refused.unwrap_or_else(timed_out))
             }
         }
     }
