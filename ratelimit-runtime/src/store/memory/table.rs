@@ -91,6 +91,8 @@ fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
 }
 
 /// Returns the hash of a name, in one part or several.
+// Always, because each call of a templated key needs it: the compiler leaves it out of line, depending on how it divides the crate.
+#[inline(always)]
 fn hash<const PARTS: usize>(hasher: &RandomState, name: [&[u8]; PARTS]) -> u64 {
     let mut hasher = hasher.build_hasher();
     // Most programs have no prefix, and writing nothing takes time, too.
