@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use ratelimit_runtime::{
@@ -61,6 +61,23 @@ async fn a_server_that_hangs_before_the_first_heartbeat_shows_without_any_call()
     eventually("and its end", 5 * SECOND, || limits.health().is_ok());
 }
 
+/// A limiter on a server that accepts few connections.
+async fn of_few_clients() -> (RedisServer, Limits, Limiter) {
+    let server = RedisServer::builder().config("maxclients", "8").start();
+    let limits = limits(&server, "").await;
+    let limiter = limits.limiter("x", Quota::new(1_000_000, 3600 * SECOND).unwrap());
+    (server, limits, limiter)
+}
+
+/// Makes calls for a while, all of which have to be decided by the server.
+async fn the_server_decides(limits: &Limits, limiter: &Limiter, time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{:?}", limits.health());
+        tokio::time::sleep(SECOND / 50).await;
+    }
+}
+
 /// Opens connections until the server accepts no further one.
 fn fill(server: &RedisServer) -> Vec<redis::Connection> {
     let mut others = Vec::new();
@@ -75,24 +92,16 @@ fn fill(server: &RedisServer) -> Vec<redis::Connection> {
 /// The heartbeat has a connection of its own, which the server refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_accepts_no_further_connection_decides_calls_of_those_it_has() {
-    let server = RedisServer::builder().config("maxclients", "8").start();
-    let limits = limits(&server, "").await;
-    let limiter = limits.limiter("x", Quota::new(1_000_000, 3600 * SECOND).unwrap());
+    let (server, limits, limiter) = of_few_clients().await;
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     let _others = fill(&server);
-    let start = Instant::now();
-    while start.elapsed() < 5 * SECOND {
-        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{:?}", limits.health());
-        tokio::time::sleep(SECOND / 50).await;
-    }
+    the_server_decides(&limits, &limiter, 5 * SECOND).await;
 }
 
 /// The gate closed for all runtimes when one of them could not connect, again and again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_runtime_that_a_full_server_refuses_calls_on_the_connection_of_the_heartbeats() {
-    let server = RedisServer::builder().config("maxclients", "8").start();
-    let limits = limits(&server, "").await;
-    let limiter = limits.limiter("x", Quota::new(1_000_000, 3600 * SECOND).unwrap());
+    let (server, limits, limiter) = of_few_clients().await;
     eventually("a heartbeat", 15 * SECOND, || server.cli(&["EXISTS", "ratelimit:~members"]));
     let _others = fill(&server);
     let health = limits.health();
@@ -111,9 +120,7 @@ async fn a_runtime_that_a_full_server_refuses_calls_on_the_connection_of_the_hea
 /// The process gave up its connections, and the outage lasted as long as the server accepted no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_that_hung_is_found_on_the_connections_it_has() {
-    let server = RedisServer::builder().config("maxclients", "8").start();
-    let limits = limits(&server, "").await;
-    let limiter = limits.limiter("x", Quota::new(1_000_000, 3600 * SECOND).unwrap());
+    let (server, limits, limiter) = of_few_clients().await;
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     eventually("a heartbeat", 15 * SECOND, || server.cli(&["EXISTS", "ratelimit:~members"]));
     let _others = fill(&server);
@@ -122,10 +129,7 @@ async fn a_full_server_that_hung_is_found_on_the_connections_it_has() {
     tokio::time::sleep(8 * DEADLINE).await;
     server.cont();
     eventually("the store is found", 4 * SECOND, || limits.health().is_ok());
-    for _ in 0..50 {
-        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{:?}", limits.health());
-        tokio::time::sleep(SECOND / 50).await;
-    }
+    the_server_decides(&limits, &limiter, SECOND).await;
 }
 
 /// A process without calls stayed healthy, and reported that it does not know the other processes.
