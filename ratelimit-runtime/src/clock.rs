@@ -31,10 +31,15 @@ use crate::engine::{Engine, Runtime};
 
 /// The source of time of the embedded store and of waiting callers.
 #[derive(Clone, Debug)]
-pub struct Clock(Kind);
+pub struct Clock {
+    /// How many milliseconds the processor's counter is behind the Unix epoch; `None` if the source is read instead, because
+    /// a test can pause or move its time.
+    behind: Option<u64>,
+    source: Source,
+}
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum Source {
     System(System),
     #[cfg(any(test, feature = "test-util"))]
     Manual(ManualClock),
@@ -46,8 +51,6 @@ struct System {
     epoch: Duration,
     /// Whether it follows tokio's paused time. Redis does not.
     pauses: bool,
-    /// How many milliseconds the processor's counter is behind the Unix epoch; `None` if a test can pause the time.
-    behind: Option<u64>,
     /// The engine whose timers wake callers without a runtime.
     engine: Arc<Engine>,
 }
@@ -69,37 +72,36 @@ impl Clock {
             counter::start();
             whole_ms(epoch.saturating_sub(counter::since_base(anchor)))
         });
-        Self(Kind::System(System { anchor, epoch, pauses, behind, engine }))
+        Self { behind, source: Source::System(System { anchor, epoch, pauses, engine }) }
     }
 
     /// Returns the milliseconds since the Unix epoch.
     #[inline(always)]
     pub(crate) fn now_ms(&self) -> u64 {
-        match &self.0 {
-            Kind::System(system) => system.now_ms(),
-            #[cfg(any(test, feature = "test-util"))]
-            Kind::Manual(manual) => manual.now_ms(),
+        match self.behind {
+            Some(behind) => counter::millis().wrapping_add(behind),
+            None => self.source.now_ms(),
         }
     }
 
     /// Sleeps for `duration` on this clock.
     pub(crate) async fn sleep(&self, duration: Duration) {
-        match &self.0 {
-            Kind::System(system) => {
+        match &self.source {
+            Source::System(system) => {
                 let here = system.runtime_here();
                 sleep_where(duration, here, || system.now(), || system.runtime_here()).await;
             }
             #[cfg(any(test, feature = "test-util"))]
-            Kind::Manual(manual) => manual.sleep(duration).await,
+            Source::Manual(manual) => manual.sleep(duration).await,
         }
     }
 
     /// Sleeps for `duration` in a task of the engine, without keeping the engine.
     pub(crate) fn sleep_in_engine(&self, duration: Duration) -> impl Future<Output = ()> + use<> {
         #[cfg(any(test, feature = "test-util"))]
-        let manual = match &self.0 {
-            Kind::Manual(manual) => Some(manual.clone()),
-            Kind::System(_) => None,
+        let manual = match &self.source {
+            Source::Manual(manual) => Some(manual.clone()),
+            Source::System(_) => None,
         };
         async move {
             #[cfg(any(test, feature = "test-util"))]
@@ -111,17 +113,19 @@ impl Clock {
     }
 }
 
-impl System {
-    #[inline(always)]
+impl Source {
+    #[cold]
     fn now_ms(&self) -> u64 {
-        match self.behind {
-            Some(behind) => counter::millis().wrapping_add(behind),
-            None => self.read_ms(),
+        match self {
+            Self::System(system) => system.now_ms(),
+            #[cfg(any(test, feature = "test-util"))]
+            Self::Manual(manual) => manual.now_ms(),
         }
     }
+}
 
-    #[cold]
-    fn read_ms(&self) -> u64 {
+impl System {
+    fn now_ms(&self) -> u64 {
         whole_ms(self.epoch + self.now().saturating_duration_since(self.anchor))
     }
 
@@ -141,7 +145,7 @@ impl System {
 #[cfg(any(test, feature = "test-util"))]
 impl From<ManualClock> for Clock {
     fn from(manual: ManualClock) -> Self {
-        Self(Kind::Manual(manual))
+        Self { behind: None, source: Source::Manual(manual) }
     }
 }
 
