@@ -55,6 +55,18 @@ struct System {
     engine: Arc<Engine>,
 }
 
+/// A reading of the processor's counter.
+#[derive(Clone, Copy)]
+pub(crate) struct Counted(u64);
+
+impl Counted {
+    /// Reads the counter, if it is ready.
+    #[inline(always)]
+    pub(crate) fn now() -> Option<Self> {
+        counter::counted_millis().map(Self)
+    }
+}
+
 impl Clock {
     /// The system's time, read once and then advanced by the monotonic clock, so that a stepping
     /// wall clock changes nothing. It follows tokio's paused time in tests.
@@ -82,6 +94,12 @@ impl Clock {
             Some(behind) => counter::millis().wrapping_add(behind),
             None => self.source.now_ms(),
         }
+    }
+
+    /// Returns the milliseconds since the Unix epoch at a reading of the counter, if this clock follows it.
+    #[inline(always)]
+    pub(crate) fn at(&self, Counted(ms): Counted) -> Option<u64> {
+        self.behind.map(|behind| ms.wrapping_add(behind))
     }
 
     /// Sleeps for `duration` on this clock.

@@ -18,6 +18,7 @@ use ratelimit_spec::Wait;
 use super::{CallSite, Key, Part};
 use crate::{
     Limits, Permit, Rejection,
+    clock::Counted,
     limiter::{Claim, Core, Services},
     limits::{Call, Observer},
 };
@@ -57,6 +58,12 @@ impl CallSite {
 
     #[inline(never)]
     fn acquire_fixed(&'static self, permits: u64) -> Option<Acquire> {
+        if self.spends_allotted(permits) { None } else { self.acquire_fixed_apart(permits) }
+    }
+
+    // Apart, because a call first saves the registers that its function needs.
+    #[inline(never)]
+    fn acquire_fixed_apart(&'static self, permits: u64) -> Option<Acquire> {
         if self.spends_fixed(permits) { None } else { self.begin_fixed(permits) }
     }
 
@@ -74,6 +81,22 @@ impl CallSite {
             return None;
         }
         Request(Some(Wanted { site: self, key: Key(Some(name)), permits })).begin()
+    }
+
+    /// Takes permits that are allotted to the calls of a key without placeholders that have no scope.
+    #[inline(always)]
+    fn spends_allotted(&self, permits: u64) -> bool {
+        // Reading the counter calls a function, before which all that is used after it is saved. So most is looked at after it.
+        if let Some(known) = self.known.of_the_first()
+            && let Some(core) = &known.value.only
+            && let Some(slot) = core.allotting()
+            && let Some(counted) = Counted::now()
+            && let Some(limits) = Limits::without_scopes()
+            && known.is_of(limits)
+        {
+            return core.spend_allotted(limits.services(), slot, permits, counted);
+        }
+        false
     }
 
     /// The same as `spends` for a key without placeholders. Most of its calls have no scope, and need no more than this.

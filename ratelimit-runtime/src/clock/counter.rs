@@ -58,6 +58,13 @@ pub(super) fn millis() -> u64 {
     }
 }
 
+/// The same, if that takes no more than to read the counter.
+#[inline(always)]
+pub(super) fn counted_millis() -> Option<u64> {
+    let counter = COUNTER.get()?;
+    counter.millis_at(counter.quanta.raw())
+}
+
 #[cold]
 fn read_millis() -> u64 {
     whole_ms(since_base(instant()))
@@ -84,12 +91,18 @@ impl Counter {
     #[inline(always)]
     fn millis(&self) -> u64 {
         let count = self.quanta.raw();
+        self.millis_at(count).unwrap_or_else(|| self.check(count))
+    }
+
+    /// Returns the milliseconds of a count, unless the counter has to be compared first.
+    #[inline(always)]
+    fn millis_at(&self, count: u64) -> Option<u64> {
         // If the counter went back, its last comparison is in the future, and the difference wraps around.
         if count.wrapping_sub(self.checked.load(Ordering::Acquire)) >= self.trusted {
-            return self.check(count);
+            return None;
         }
         let counts = count.wrapping_sub(self.zero.load(Ordering::Relaxed));
-        ((u128::from(counts) * u128::from(self.scale)) >> 64) as u64
+        Some(((u128::from(counts) * u128::from(self.scale)) >> 64) as u64)
     }
 
     #[cold]

@@ -17,15 +17,20 @@ pub(crate) struct PerLimits<T> {
 
 /// A value, and the limits that it belongs to.
 #[derive(Debug)]
-struct Of<T> {
+pub(crate) struct Of<T> {
     limits: u64,
-    value: T,
+    pub(crate) value: T,
 }
 
 impl<T> Of<T> {
     #[inline(always)]
+    pub(crate) fn is_of(&self, limits: &Limits) -> bool {
+        self.limits == limits.services().id
+    }
+
+    #[inline(always)]
     fn of(&self, limits: &Limits) -> Option<&T> {
-        (self.limits == limits.services().id).then_some(&self.value)
+        self.is_of(limits).then_some(&self.value)
     }
 }
 
@@ -38,6 +43,12 @@ impl<T> PerLimits<T> {
     #[inline(always)]
     pub(crate) fn first(&self, limits: &Limits) -> Option<&T> {
         self.first.get().and_then(|first| first.of(limits))
+    }
+
+    /// Returns the value for the first limits, whichever they are.
+    #[inline(always)]
+    pub(crate) fn of_the_first(&self) -> Option<&Of<T>> {
+        self.first.get()
     }
 
     /// Calls a function with the value for these limits, which is found if it is not kept.

@@ -192,6 +192,12 @@ impl Limits {
         Scope::look(|_| ()).is_none().then(Self::installed)
     }
 
+    /// The same without a look at the running code, if this process never had a scope.
+    #[inline(always)]
+    pub(crate) fn without_scopes() -> Option<&'static Self> {
+        if SCOPED.load(Ordering::Relaxed) { None } else { INSTALLED.get() }
+    }
+
     #[inline]
     fn installed() -> &'static Self {
         INSTALLED.get().unwrap_or_else(unattended)

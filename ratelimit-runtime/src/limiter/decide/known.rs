@@ -9,7 +9,7 @@ use super::Granted;
 use crate::{
     Decision, Reason, Rejection, Settings,
     algorithm::Spent,
-    clock::whole_ms,
+    clock::{Counted, whole_ms},
     limiter::{
         Core,
         core::Rule,
@@ -22,7 +22,7 @@ use crate::{
     },
     settings::Family,
     store::{
-        AnyStore, Assertion, Config, Heard, MemoryStore, Outcome, Rejects, Reply, Request,
+        AnyStore, Assertion, Config, Heard, MemoryStore, Outcome, Rejects, Reply, Request, Slot,
         StateKeys, Whose,
     },
 };
@@ -129,29 +129,39 @@ fn count_spent(family: &Family, is_near_limit: Option<bool>) -> bool {
 }
 
 impl Core {
-    /// Takes permits for a call that does not hold them, if this process counts the limiter and
-    /// they are free.
+    /// Returns what counts the limiter, if permits are allotted to calls that do not lock it.
     #[inline(always)]
-    pub(crate) fn spend(&self, limits: &Services, permits: u32) -> bool {
+    pub(crate) fn allotting(&self) -> Option<&Slot> {
+        self.stored.get().map(|slot| &**slot).filter(|slot| slot.allots())
+    }
+
+    /// Takes permits of an allotment for a call that does not hold them.
+    #[inline(always)]
+    pub(crate) fn spend_allotted(
+        &self,
+        limits: &Services,
+        slot: &Slot,
+        permits: u64,
+        counted: Counted,
+    ) -> bool {
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
-        let whose = Whose::rule(rule, generation);
         // Few limiters have a budget of this process, which comes first. Limits that ended allot nothing.
         let own = self.made().and_then(|rare| rare.own.get());
         if own.is_none()
-            && permits > 0
             && self.queue.is_empty()
-            && let Some(slot) = self.stored.get()
-            && slot.spend_allotted(&limits.clock, whose, permits)
+            && let Some(now) = limits.clock.at(counted)
+            && slot.spend_allotted(now, Whose::rule(rule, generation), permits)
         {
             self.family.count_admitted(false);
             return true;
         }
-        self.spend_locked(limits, permits)
+        false
     }
 
-    /// The same under the lock. Apart, so that a call that takes of an allotment saves no registers for it.
-    #[inline(never)]
-    fn spend_locked(&self, limits: &Services, permits: u32) -> bool {
+    /// Takes permits for a call that does not hold them, if this process counts the limiter and
+    /// they are free.
+    #[inline]
+    pub(crate) fn spend(&self, limits: &Services, permits: u32) -> bool {
         let (rule, generation) = (self.rule_number.load(Ordering::Acquire), limits.generation());
         if !self.queue.is_empty() || permits == 0 || generation == ENDED {
             return false;
@@ -160,7 +170,7 @@ impl Core {
         let own = self.made().and_then(|rare| rare.own.get());
         let spent = own
             .and_then(|own| own.spend(clock, whose, permits))
-            .or_else(|| self.stored.get()?.spend_locked(clock, whose, permits));
+            .or_else(|| self.stored.get()?.spend(clock, whose, permits));
         count_spent(&self.family, spent)
     }
 

@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::terms::Whose;
-use crate::Clock;
 
 /// The number of permits, and of those taken, have this many bits each; the millisecond has all others, which are
 /// enough until 2109. Later, nothing is allotted.
@@ -48,27 +47,25 @@ impl Word {
 
     /// Returns the word with more permits taken, if there are as many.
     #[inline]
-    fn take(self, permits: u32) -> Option<Self> {
+    fn take(self, permits: u64) -> Option<Self> {
         let left = self.permits() - self.taken();
-        (u64::from(permits) <= left).then(|| Self(self.0 + u64::from(permits)))
+        (permits <= left).then(|| Self(self.0 + permits))
     }
 }
 
 impl Allotment {
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_open(&self) -> bool {
         Word(self.word.load(Ordering::Relaxed)).permits() > 0
     }
 
     /// Takes permits that were allotted to this caller in the current millisecond.
     #[inline(always)]
-    pub(super) fn take(&self, clock: &Clock, Whose(whose): Whose, permits: u32) -> bool {
+    pub(super) fn take(&self, now: u64, Whose(whose): Whose, permits: u64) -> bool {
         let mut word = Word(self.word.load(Ordering::Acquire));
-        // Usually there is none, and the time is only read under the lock.
-        if word.permits() == 0 || self.whose.load(Ordering::Relaxed) != whose {
+        if self.whose.load(Ordering::Relaxed) != whose {
             return false;
         }
-        let now = clock.now_ms();
         while word.ms() == now
             && let Some(less) = word.take(permits)
         {

@@ -62,25 +62,27 @@ impl Slot {
 
     /// [Spends](State::spend) permits: those of an allotment without the lock.
     pub(crate) fn spend(&self, clock: &Clock, whose: Whose, permits: u32) -> Option<bool> {
-        if self.spend_allotted(clock, whose, permits) {
+        // Usually none are allotted, and the time is only read under the lock.
+        if self.allots() && self.spend_allotted(clock.now_ms(), whose, permits.into()) {
             return Some(false);
         }
-        self.spend_locked(clock, whose, permits)
-    }
-
-    /// Takes permits of an allotment.
-    #[inline(always)]
-    pub(crate) fn spend_allotted(&self, clock: &Clock, whose: Whose, permits: u32) -> bool {
-        self.allotment.take(clock, whose, permits)
-    }
-
-    /// Spends permits under the lock.
-    pub(crate) fn spend_locked(&self, clock: &Clock, whose: Whose, permits: u32) -> Option<bool> {
         let mut state = self.lock();
         let now = clock.now_ms();
         state.spend(now, whose, permits, |left, config| {
             self.allotment.begin(whose, now, permits, || left.far_from_limit(config));
         })
+    }
+
+    /// Returns whether permits are allotted.
+    #[inline(always)]
+    pub(crate) fn allots(&self) -> bool {
+        self.allotment.is_open()
+    }
+
+    /// Takes permits of an allotment, at this time.
+    #[inline(always)]
+    pub(crate) fn spend_allotted(&self, now: u64, whose: Whose, permits: u64) -> bool {
+        permits > 0 && self.allotment.take(now, whose, permits)
     }
 
     /// [Admits](State::admit) the holder of a lease, unless callers wait: no caller overtakes them.
