@@ -1,5 +1,5 @@
 //! State per tokio runtime: everything a call depends on belongs to its own runtime or to the
-//! engine, never to another runtime.
+//! engine, never to another runtime, unless the server refuses them a connection.
 //!
 //! When a runtime ends, its home is dropped. An idle or blocked runtime keeps its home, and delays
 //! only its own callers.

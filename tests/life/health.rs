@@ -132,6 +132,19 @@ async fn a_full_server_that_hung_is_found_on_the_connections_it_has() {
     the_server_decides(&limits, &limiter, SECOND).await;
 }
 
+/// The heartbeats had no connection yet, and the server refused them one: the outage lasted until other clients left.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_that_hung_before_the_first_heartbeat_is_found_on_the_connection_of_calls() {
+    let (server, limits, limiter) = of_few_clients().await;
+    let _others = fill(&server);
+    server.stop();
+    assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
+    tokio::time::sleep(8 * DEADLINE).await;
+    server.cont();
+    eventually("the store is found", 4 * SECOND, || limits.health().is_ok());
+    the_server_decides(&limits, &limiter, 3 * SECOND).await;
+}
+
 /// A process without calls stayed healthy, and reported that it does not know the other processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_that_was_changed_shows_without_any_call() {

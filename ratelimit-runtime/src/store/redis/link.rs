@@ -7,7 +7,7 @@
 
 use std::{
     collections::BTreeSet,
-    io,
+    io, iter,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicBool},
     time::Duration,
 };
@@ -112,7 +112,7 @@ impl Link {
     }
 
     /// Returns the open connection of a runtime to a server, opening it if there is none. A server that refuses a
-    /// further one is reached on the engine's, if that is open.
+    /// further one is reached on that of another runtime.
     pub(super) async fn connected(
         self: &Arc<Self>,
         line: &Arc<Home<Line>>,
@@ -131,9 +131,28 @@ impl Link {
             Ok(Err(error)) => error,
             Err(_) => StoreError::unavailable("redis: connection attempt aborted"),
         };
-        let of_engine = || self.lines.of_engine().peer(server).live();
-        let is_refused = error.kind() == StoreErrorKind::Unavailable;
-        is_refused.then(of_engine).flatten().ok_or(error)
+        self.borrow(server, &error, Peer::live).await.ok_or(error)
+    }
+
+    /// Returns a connection of another runtime to a server that refused a further one: the engine's, if it has any.
+    async fn borrow(
+        &self,
+        server: &Arc<str>,
+        error: &StoreError,
+        of: fn(&Peer) -> Option<Arc<Live>>,
+    ) -> Option<Arc<Live>> {
+        if error.kind() != StoreErrorKind::Unavailable {
+            return None;
+        }
+        let (engine, all) = (self.lines.of_engine(), self.lines.all());
+        for line in iter::once(&engine).chain(all.iter()) {
+            if let Some(live) = of(&line.peer(server))
+                && !line.is_over(self.engine()).await
+            {
+                return Some(live);
+            }
+        }
+        None
     }
 
     async fn connect_once(
@@ -284,9 +303,9 @@ impl Link {
         let connecting = tokio::time::timeout(self.deadline, self.connected(&line, &server));
         let (live, refused) = match connecting.await.map_err(|_| timed_out())? {
             Ok(live) => (live, None),
-            Err(error) => match line.peer(&server).spare() {
-                Some(live) if error.kind() == StoreErrorKind::Unavailable => (live, Some(error)),
-                _ => return Err(error),
+            Err(error) => match self.borrow(&server, &error, Peer::spare).await {
+                Some(live) => (live, Some(error)),
+                None => return Err(error),
             },
         };
         let question = super::script::probe(keys);
