@@ -145,6 +145,24 @@ async fn a_full_server_that_hung_before_the_first_heartbeat_is_found_on_the_conn
     the_server_decides(&limits, &limiter, 3 * SECOND).await;
 }
 
+/// The reply to the probe opened the gate, but its connection was not used again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_that_hung_is_found_by_a_user_that_may_not_access_the_keys_of_a_call() {
+    let rules = "on >secret +@all ~ratelimit-check* ~{ratelimit-check* ~mine* ~{mine*";
+    let builder = RedisServer::builder().user("app", rules);
+    let server = builder.config("maxclients", "8").start();
+    let builder = Limits::builder().redis(server.url_for("app", "secret")).no_limits_file();
+    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    let limiter = |name| limits.limiter(name, Quota::new(1_000_000, 3600 * SECOND).unwrap());
+    let _others = fill(&server);
+    server.stop();
+    assert!(limiter("another").try_acquire(1).await.unwrap().is_degraded());
+    tokio::time::sleep(8 * DEADLINE).await;
+    server.cont();
+    eventually("the store is found", 4 * SECOND, || limits.health().is_ok());
+    the_server_decides(&limits, &limiter("mine"), SECOND).await;
+}
+
 /// A process without calls stayed healthy, and reported that it does not know the other processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_that_was_changed_shows_without_any_call() {

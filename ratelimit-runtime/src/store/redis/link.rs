@@ -332,7 +332,10 @@ impl Link {
             }
             Ok(Ok(reply)) => Err(unknown_reply(&reply)),
             // The server works. Other calls may do what this one may not, such as access its keys.
-            Ok(Err(error)) if matches!(classify(&error), Fault::Permanent(_)) => Ok(server),
+            Ok(Err(error)) if matches!(classify(&error), Fault::Permanent(_)) => {
+                live.restore();
+                Ok(server)
+            }
             Ok(Err(error)) => {
                 if error.is_connection_dropped()
                     || matches!(classify(&error), Fault::NotDone(NotDone::ReadOnly(_)))
