@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Limits, LimitsBuilder, Settings, StoreErrorKind};
+use ratelimit_runtime::{Event, Limits, LimitsBuilder, Settings, StoreErrorKind};
 use redis::{Client, IntoConnectionInfo, RedisResult, aio::MultiplexedConnection};
 use tests::{eventually, redis_server::RedisServer};
 
@@ -79,6 +79,42 @@ async fn a_connection_to_a_master_that_became_a_replica_is_replaced() {
             assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{name}");
         }
     }
+}
+
+/// The probe had an older connection, to the former master, and opened the gate again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_became_a_replica_is_not_found_on_an_older_connection_to_another_one() {
+    let servers = [RedisServer::start(), RedisServer::start()];
+    let [first, second] = &servers;
+    let address = Arc::new(Mutex::new(first.url()));
+    let current = Arc::clone(&address);
+    let builder = builder().redis_connect(move || open(current.lock().unwrap().clone()));
+    let found = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&found);
+    let builder = builder.on_event(move |event| {
+        seen.fetch_add(usize::from(matches!(event, Event::StoreUp { .. })), Ordering::Relaxed);
+    });
+    let limits = builder.build().await.unwrap();
+    let limiter = limits.limiter("x", quota(1_000_000, HOUR));
+    eventually("a heartbeat", 15 * SECOND, || first.cli(&["EXISTS", "ratelimit:~members"]));
+    *address.lock().unwrap() = second.url();
+    let follow = |replica: &RedisServer, master: &RedisServer| {
+        master.cli::<()>(&["REPLICAOF", "NO", "ONE"]);
+        replica.cli::<()>(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    };
+    follow(first, second);
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+    // The address still leads to the second one.
+    follow(second, first);
+    let start = Instant::now();
+    while start.elapsed() < 2 * SECOND {
+        assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
+        tokio::time::sleep(SECOND / 50).await;
+    }
+    assert_eq!(found.load(Ordering::Relaxed), 0);
+    *address.lock().unwrap() = first.url();
+    eventually("the master is found", 3 * SECOND, || limits.health().is_ok());
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
 }
 
 #[tokio::test(flavor = "multi_thread")]

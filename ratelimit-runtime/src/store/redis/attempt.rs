@@ -111,7 +111,7 @@ impl<'a> Attempt<'a> {
                     }
                 }
                 Fault::NotDone(NotDone::ReadOnly(error)) => {
-                    live.discard();
+                    self.link.discard_former(&live);
                     self.pause(&mut pause, error).await;
                 }
                 Fault::NotDone(NotDone::NotYet(error)) => {

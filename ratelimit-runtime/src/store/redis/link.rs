@@ -134,6 +134,18 @@ impl Link {
         self.borrow(server, &error, Peer::live).await.ok_or(error)
     }
 
+    /// Discards a connection to a server that is no longer a master, and all that are older: they lead to the same
+    /// server, or to one that was the master before it.
+    pub(super) fn discard_former(&self, live: &Live) {
+        live.discard();
+        for line in self.lines.all().iter() {
+            let other = line.peer(&live.server).live();
+            if let Some(other) = other.filter(|other| other.opened.at < live.opened.at) {
+                other.discard();
+            }
+        }
+    }
+
     /// Returns a connection of another runtime to a server that refused a further one: the engine's, if it has any.
     async fn borrow(
         &self,
