@@ -58,7 +58,9 @@ pub enum Event {
         /// A limiter without an entry whose key only has other placeholders. It was probably meant.
         similar: Option<String>,
     },
-    /// Settings of the limits file have no effect, because they do not fit the quota that code gives the limiter.
+    /// Settings of the limits file do not apply as written, because they do not fit the quota that code gives the
+    /// limiter: they have no effect, or a calendar window counts as a rolling one of its usual length. For a layer that
+    /// exists when the limits are built, it is an error instead.
     #[non_exhaustive]
     NoEffect {
         /// The limiter's key as it was written.

@@ -165,7 +165,7 @@ impl Limits {
     /// Returns the limiter with this name, creating it if necessary. Its settings in the limits
     /// file, under `limiters`, then `prefixes`, take precedence over `settings`, one by one. A
     /// [`Quota`](crate::Quota) or [`Quotas`](crate::Quotas) alone is enough. Settings of the file that do not fit the
-    /// quota, such as a `burst` for a sliding window, have no effect and are reported as [`Event::NoEffect`].
+    /// quota, such as a `burst` for a sliding window, do not apply and are reported as [`Event::NoEffect`].
     ///
     /// Any text is a safe name, and the limits file matches it as it is given: `prefix: "50%"`. An entry that is
     /// written like the name applies as well, so that a test can ask for `search:{tenant}`. A name of only characters

@@ -116,7 +116,7 @@ async fn without_effect(yaml: &str, give: impl FnOnce(&Limits)) -> Vec<String> {
     let limits = embedded(yaml).on_event(move |event| {
         seen.lock()
             .unwrap()
-            .extend(event.to_string().split_once("no effect: ").map(|it| it.1.to_owned()));
+            .extend(event.to_string().split_once("as written: ").map(|it| it.1.to_owned()));
     });
     give(&limits.build().await.unwrap());
     let events = events.lock().unwrap();

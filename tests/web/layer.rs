@@ -331,6 +331,43 @@ async fn a_layer_and_a_function_with_one_template_share_a_limiter() {
     assert_eq!((limiter.allowed, limiter.rejected), (3, 2));
 }
 
+/// It was an event of the first request, as for a name that exists only then.
+#[tokio::test]
+async fn an_entry_that_does_not_fit_a_layer_is_refused_like_that_of_a_function() {
+    let build = async |entry: &str| {
+        let yaml = format!("limiters:\n  \"daily:{{user}}\": {entry}\n");
+        Limits::builder().memory().limits_yaml(yaml).build().await
+    };
+    let _daily = Limit::new("daily:{user}", quota(100, MINUTE)).key("user", |_| 7);
+    for (entry, problem) in [
+        (
+            "{ per: day }",
+            "2:26: `daily:{user}`: calendar window `day` requires `fixed_window`, but the algorithm is \
+             `sliding_window`; write `fixed_window`, or a length such as `1d`",
+        ),
+        (
+            "{ overrides: [{ key: 'daily:7', burst: 9 }] }",
+            "2:58: `daily:{user}`: `burst` requires `token_bucket`, but the algorithm is `sliding_window`; set \
+             `algorithm` to `token_bucket`, or remove `burst`",
+        ),
+        (
+            "{ keep_alive: 1s }",
+            "2:33: `daily:{user}`: `keep_alive` of `1s` is shorter than `per`; write at least `1m`",
+        ),
+    ] {
+        let error = build(entry).await.unwrap_err().to_string();
+        assert_eq!(error, format!("limits:{problem}"), "{entry}");
+    }
+    for entry in [
+        "{ per: day, algorithm: fixed_window }",
+        "{ per: day, enabled: false }",
+        "{ rate: 200, algorithm: token_bucket, burst: 9 }",
+        "{ limits: [{ rate: 5, per: 1s }, { rate: 50, per: 1h }] }",
+    ] {
+        build(entry).await.expect(entry);
+    }
+}
+
 #[tokio::test]
 async fn an_entry_of_the_limits_file_may_be_a_layers() {
     let build = async |key: &str| {

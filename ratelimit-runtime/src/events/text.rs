@@ -38,7 +38,7 @@ impl fmt::Display for Event {
             }
             Self::NoEffect { limiter, conflict } => write!(
                 f,
-                "a setting of the limits file for rate limit `{limiter}` has no effect: {conflict}"
+                "a setting of the limits file for rate limit `{limiter}` does not apply as written: {conflict}"
             ),
             Self::Disabled { limiter } => write!(f, "rate limit `{limiter}` is disabled"),
             Self::ShadowMode { limiter } => {

@@ -190,7 +190,8 @@ fn limiter(
         let found = problems.len();
         // Reported for the limiter that is overridden.
         let own = variant.map(|_| Source::Override);
-        conflicts::report(&set, own, key, &at, problems);
+        let known = |source, field| Some(at(source, field));
+        conflicts::report(&set, own, key, &known, problems);
         if problems.len() == found {
             let default = || file.and_then(|file| file.limits.default.wait);
             for site in sites {

@@ -3,15 +3,17 @@
 use ratelimit_spec::{Merged, Settings, Step};
 
 use super::refused;
-use crate::{Problem, error::Place, limits::file::LoadedFile, report::Source, settings::Label};
+use crate::{
+    Problem, annotation, error::Place, limits::file::LoadedFile, report::Source, settings::Label,
+};
 
 /// Reports the conflicts that involve settings of `own`, or all of them. `at` returns where a layer
-/// sets a setting.
+/// sets a setting, if that is known.
 pub(super) fn report(
     set: &Merged<Source>,
     own: Option<Source>,
     key: &str,
-    at: &dyn Fn(Source, &'static str) -> Place,
+    at: &dyn Fn(Source, &'static str) -> Option<Place>,
     problems: &mut Vec<Problem>,
 ) {
     for conflict in set.check() {
@@ -25,32 +27,42 @@ pub(super) fn report(
             continue;
         }
         let mut message = format!("`{key}`: {conflict}");
+        let place = at(source, name).or_else(|| layers.iter().find_map(|(name, of)| at(*of, name)));
+        let Some(place) = place else { continue };
         let elsewhere = |other: &&(_, Source)| other.1 != source && other.1 != Source::BuiltIn;
-        if let Some((other, source)) = layers[1..].iter().find(elsewhere) {
-            message += &format!(" (`{other}` is set at {})", at(*source, other));
+        if let Some((other, place)) =
+            layers.iter().find(elsewhere).and_then(|(other, of)| Some((other, at(*of, other)?)))
+        {
+            message += &format!(" (`{other}` is set at {place})");
         }
-        problems.push(refused(at(source, name), key, name, message));
+        problems.push(refused(place, key, name, message));
     }
 }
 
-/// Reports the conflicts of keys that exist only at run time.
+/// Reports the conflicts of the keys of layers, and of those that exist only at run time.
 pub(super) fn unannotated(
     file: &LoadedFile,
     global: &Settings,
     is_annotated: impl Fn(&str) -> bool,
     problems: &mut Vec<Problem>,
 ) {
-    let default = &file.limits.default;
+    let (default, in_code) = (&file.limits.default, annotation::layers());
     let mut look = |own: &[(Source, &Settings)], key: &str, path: &[Step<'_>]| {
-        let layers = [own, &[(Source::Global, global), (Source::Default, default)]].concat();
-        let mut set = Merged::of(&layers);
+        let given = in_code.get(key).and_then(Option::as_ref).map(|it| (Source::Annotation, it));
+        let rest = [(Source::Global, global), (Source::Default, default)];
+        let all: Vec<_> = own.iter().copied().chain(given).chain(rest).collect();
+        let mut set = Merged::of(&all);
+        if !set.enabled() {
+            return;
+        }
         // Without rate and window, code sets a quota, and with it the algorithm.
         if set.limits.is_some() || set.rate.is_some() && set.per.is_some() {
             set = set.or_built_in(Source::BuiltIn);
         }
         let at = |source, field| match source {
-            Source::Default => file.place_of_default(field),
-            _ => file.place(&[path, &[Step::Key(field)]].concat()),
+            Source::Annotation => None,
+            Source::Default => Some(file.place_of_default(field)),
+            _ => Some(file.place(&[path, &[Step::Key(field)]].concat())),
         };
         let own = own.first().map_or(Source::Default, |(source, _)| *source);
         report(&set, Some(own), key, &at, problems);
