@@ -244,12 +244,12 @@ async fn the_report_shows_what_a_limiter_was_given_in_code() {
     let quota = |rate, per| Settings::new(Quota::new(rate, per).unwrap());
     let _ = limits.limiter("x", quota(77, SECOND * 3600).mode(Mode::PerClient));
     let report = limits.report().to_string();
-    for line in ["rate: 5 (limits file)", "per: 1h (annotation)", "mode: per_client (annotation)"] {
+    for line in ["rate: 5 (limits file)", "per: 1h (code)", "mode: per_client (code)"] {
         assert!(report.contains(line), "{line} in\n{report}");
     }
     let _ = limits.limiter("x", quota(77, SECOND * 60));
     let report = limits.report().to_string();
-    assert!(report.contains("per: 1m (annotation)") && !report.contains("per_client"), "{report}");
+    assert!(report.contains("per: 1m (code)") && !report.contains("per_client"), "{report}");
 }
 
 #[tokio::test]

@@ -138,8 +138,10 @@ pub enum Source {
     LimitsFile,
     /// An entry under `prefixes` in the limits file.
     Prefix,
-    /// The attribute, or the settings given in code.
+    /// The attribute.
     Annotation,
+    /// The settings that code gives a layer, or a limiter that it names.
+    Code,
     /// The limits file as it was when the program was compiled.
     Compiled,
     /// A setting for all limiters: the top-level `shadow` of the limits file, or the builder's.
@@ -165,6 +167,7 @@ impl fmt::Display for Source {
             Self::LimitsFile => "limits file",
             Self::Prefix => "prefix",
             Self::Annotation => "annotation",
+            Self::Code => "code",
             Self::Compiled => "limits file at compile time",
             Self::Global => "global",
             Self::Default => "default",

@@ -97,7 +97,7 @@ pub(crate) fn wait_of_calls(
     match own {
         _ if set.source < Source::Annotation => set,
         Some(value) => Sourced { value, source: Source::Annotation },
-        None if set.source > Source::Annotation => set,
+        None if set.source > Source::Code => set,
         None => match default() {
             Some(value) => Sourced { value, source: Source::Default },
             None => built_in(Wait::default()),

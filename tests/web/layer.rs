@@ -447,7 +447,7 @@ async fn the_report_has_what_a_layer_was_given() {
     let report = limits.report();
     let limiter = report.limiter("reported:{user}").unwrap();
     assert_eq!(limiter.quotas.as_ref().unwrap()[0], quota(7, MINUTE));
-    assert_eq!(limiter.setting("rate").unwrap().to_string(), "rate: 7 (annotation)");
+    assert_eq!(limiter.setting("rate").unwrap().to_string(), "rate: 7 (code)");
     assert!(limiter.to_string().contains("allowed 1, rejected 0"), "{limiter}");
 }
 

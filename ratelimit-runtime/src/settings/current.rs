@@ -160,8 +160,7 @@ impl Current {
         // Those within the file were reported when it was read.
         conflicts.retain(|conflict| {
             let sources = || conflict.settings.iter().filter_map(|name| set.source_of(name));
-            sources().any(|source| source == Source::Annotation)
-                && sources().any(Source::is_of_the_file)
+            sources().any(|source| source == Source::Code) && sources().any(Source::is_of_the_file)
         });
         conflicts
     }
@@ -206,7 +205,7 @@ impl Current {
             layers.extend(prefix.map(|entry| (Source::Prefix, &entry.settings)));
         }
         layers.extend(family.annotation.as_ref().map(|settings| (Source::Annotation, settings)));
-        layers.extend(given.map(|settings| (Source::Annotation, settings)));
+        layers.extend(given.map(|settings| (Source::Code, settings)));
         layers.extend(family.declared.as_ref().map(|settings| (Source::Compiled, settings)));
         layers.push((Source::Global, &self.global));
         layers.extend(self.file.as_ref().map(|limits| (Source::Default, &limits.default)));

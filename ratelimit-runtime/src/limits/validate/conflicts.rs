@@ -48,7 +48,7 @@ pub(super) fn unannotated(
 ) {
     let (default, in_code) = (&file.limits.default, annotation::layers());
     let mut look = |own: &[(Source, &Settings)], key: &str, path: &[Step<'_>]| {
-        let given = in_code.get(key).and_then(Option::as_ref).map(|it| (Source::Annotation, it));
+        let given = in_code.get(key).and_then(Option::as_ref).map(|it| (Source::Code, it));
         let rest = [(Source::Global, global), (Source::Default, default)];
         let all: Vec<_> = own.iter().copied().chain(given).chain(rest).collect();
         let mut set = Merged::of(&all);
@@ -60,7 +60,7 @@ pub(super) fn unannotated(
             set = set.or_built_in(Source::BuiltIn);
         }
         let at = |source, field| match source {
-            Source::Annotation => None,
+            Source::Code => None,
             Source::Default => Some(file.place_of_default(field)),
             _ => Some(file.place(&[path, &[Step::Key(field)]].concat())),
         };
