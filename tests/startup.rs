@@ -109,7 +109,16 @@ async fn an_entry_beside_its_template_is_pointed_to_the_overrides() {
 /// Otherwise the operator believes that it limits the calls.
 #[tokio::test]
 async fn an_entry_that_only_has_other_placeholders_than_a_limiter_names_that_limiter() {
-    for entry in ["orders", "orders:", "orders:{id}", "orders:*", "Orders:{tenant}:{user_id}"] {
+    for entry in [
+        "orders",
+        "orders:",
+        "orders:{id}",
+        "orders:*",
+        "Orders:{tenant}:{user_id}",
+        "order",
+        "ordres",
+        "order:{id}",
+    ] {
         let yaml = format!("limiters:\n  \"{entry}\": {{ rate: 1, per: 1s }}\n");
         let expected = format!(
             "`{entry}` in the limits file matches no limiter in this program; did you mean `orders:{{user_id}}`?"

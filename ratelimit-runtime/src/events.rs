@@ -55,7 +55,7 @@ pub enum Event {
         /// A limiter with placeholders that has this name, among others. Settings for one of its names belong to its
         /// `overrides`.
         template: Option<String>,
-        /// A limiter without an entry whose key only has other placeholders. It was probably meant.
+        /// A limiter without an entry whose key has similar words, and other placeholders. It was probably meant.
         similar: Option<String>,
     },
     /// Settings of the limits file do not apply as written, because they do not fit the quota that code gives the

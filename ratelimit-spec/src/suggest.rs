@@ -1,5 +1,7 @@
 //! "Did you mean": the known name nearest to an unknown one.
 
+use crate::template::Template;
+
 /// Returns the known name that an unknown one was most likely meant to be, or `None` if none is near.
 ///
 /// Nearness is the number of letters inserted, left out, changed or swapped with their neighbor,
@@ -33,6 +35,34 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         limit = closer;
     }
     nearest
+}
+
+/// Returns the known key whose words outside its placeholders are nearest to those of an unknown key, or `None` if
+/// none are near.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_spec::nearest_words;
+///
+/// let known = ["mail", "orders:{user_id}"];
+/// assert_eq!(nearest_words("order:{id}", known), Some("orders:{user_id}"));
+/// assert_eq!(nearest_words("payments:{user_id}", known), None);
+/// ```
+pub fn nearest_words<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let own = words(key)?;
+    let known: Vec<_> = known.into_iter().filter_map(|key| Some((words(key)?, key))).collect();
+    let near = nearest(&own, known.iter().map(|(words, _)| words.as_str()))?;
+    known.iter().find(|(words, _)| words == near).map(|(_, key)| *key)
+}
+
+/// Returns the words of a key outside its placeholders: `orders items` of `Orders:{user_id}:items`.
+fn words(key: &str) -> Option<String> {
+    let template = Template::parse(key).ok()?;
+    let literals = template.literals().iter();
+    let words = literals.flat_map(|literal| literal.split(|c: char| !c.is_alphanumeric()));
+    let words: Vec<_> = words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
+    (!words.is_empty()).then(|| words.join(" "))
 }
 
 fn letters(name: &str) -> Vec<char> {

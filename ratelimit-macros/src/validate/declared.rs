@@ -6,7 +6,8 @@ use std::time::Duration;
 use proc_macro2::{Literal, Span, TokenStream};
 use quote::ToTokens;
 use ratelimit_spec::{
-    Limit, LimiterEntry, LimitsFile, OnStoreError, Per, Settings, Template, TimeZone, Wait, nearest,
+    Limit, LimiterEntry, LimitsFile, OnStoreError, Per, Settings, Template, TimeZone, Wait,
+    nearest, nearest_words,
 };
 use syn::Expr;
 
@@ -94,7 +95,9 @@ fn undeclared(key: &Key<'_>, found: &Found, limits: &LimitsFile) -> String {
     let keys = || limits.limiters.iter().map(|entry| entry.key.as_str());
     let overlaps =
         |other: &&str| Template::parse(other).is_ok_and(|other| other.overlaps(&key.template));
-    let near = nearest(key.text(), keys()).or_else(|| keys().find(overlaps));
+    let near = nearest(key.text(), keys())
+        .or_else(|| keys().find(overlaps))
+        .or_else(|| nearest_words(key.text(), keys()));
     let near = near.and_then(|near| limits.limiter(near));
     let advice = match near {
         Some(entry) => format!("did you mean `{}` (`{}`)?", entry.key, found.place_of(entry)),

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt::Display, iter};
 
 use ratelimit_spec::{
     LimiterEntry, Merged, OnStoreError, RefundOn, Settings, Step, Template, Unmatched, Wait,
-    nearest,
+    nearest, nearest_words,
 };
 
 use super::file::{LoadedFile, Source as FileSource};
@@ -325,8 +325,7 @@ fn unmatched(
             problem.at(file.place_of(key, None)).of(key)
         };
         let near = nearest(key, undeclared.iter().copied());
-        let has_same_words = |known: &&str| words(key).is_some() && words(known) == words(key);
-        let similar = || undeclared.iter().copied().find(has_same_words);
+        let similar = || nearest_words(key, undeclared.iter().copied());
         match (file.limits.unmatched, near) {
             (Unmatched::Ignore, _) => {}
             (Unmatched::Warn, None) => {
@@ -347,13 +346,4 @@ fn unmatched(
             }
         }
     }
-}
-
-/// Returns the words of a key outside its placeholders: `orders` and `items` of `Orders:{user_id}:items`.
-fn words(key: &str) -> Option<Vec<String>> {
-    let template = Template::parse(key).ok()?;
-    let literals = template.literals().iter();
-    let words = literals.flat_map(|literal| literal.split(|c: char| !c.is_alphanumeric()));
-    let words: Vec<_> = words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
-    (!words.is_empty()).then_some(words)
 }
