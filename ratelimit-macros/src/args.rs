@@ -6,14 +6,13 @@ mod value;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use ratelimit_spec::Per;
+use ratelimit_spec::{Per, either, nearest_setting};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
 use syn::{Expr, ExprLit, Ident, Lit, LitStr, Path, Token};
 
 use crate::problems::Problems;
-use crate::suggest;
 
 pub(crate) use limits::Limits;
 pub(crate) use slot::{Arg, Slot};
@@ -151,11 +150,11 @@ impl Args {
             let message = format!("`{unknown}` is not an argument; set it in the limits file");
             return syn::Error::new(name.span(), message);
         }
-        let (meant, suggestion) = match value {
-            Some(Expr::Lit(ExprLit { lit: Lit::Int(_), .. })) if unknown == "limit" => {
-                (Some("rate"), "did you mean `rate`?".to_owned())
-            }
-            _ => suggest::argument(unknown, NAMES),
+        let is_number = matches!(value, Some(Expr::Lit(ExprLit { lit: Lit::Int(_), .. })));
+        let meant = nearest_setting(unknown, is_number, NAMES);
+        let suggestion = match meant {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => format!("expected {}", either(NAMES)),
         };
         if value.and_then(quota_in).is_some() {
             // Such a value has the window too.

@@ -45,6 +45,6 @@ pub use quota::{MAX_LIMITS, Quota, QuotaError, check_count, check_number, time_z
 pub use quote::either;
 pub use rule::Rule;
 pub use settings::{Merged, Settings, Sourced};
-pub use suggest::{nearest, nearest_words};
+pub use suggest::{nearest, nearest_setting, nearest_words};
 pub use template::{Placeholder, Template, TemplateError};
 pub use words::{MAX_RATE, Mode, OnDrift, OnStoreError, RefundOn, Wait, WordError};

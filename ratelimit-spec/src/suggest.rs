@@ -37,6 +37,64 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     nearest
 }
 
+/// The names of settings and arguments in other tools.
+const SYNONYMS: [(&str, &str); 26] = [
+    ("burst_capacity", "burst"),
+    ("capacity", "burst"),
+    ("cost", "permits"),
+    ("count", "permits"),
+    ("duration", "per"),
+    ("interval", "per"),
+    ("limit_for_period", "rate"),
+    ("limit_refresh_period", "per"),
+    ("max", "rate"),
+    ("max_requests", "rate"),
+    ("max_wait", "wait"),
+    ("name", "key"),
+    ("on_error", "on_store_error"),
+    ("period", "per"),
+    ("quota", "rate"),
+    ("redis", "store"),
+    ("redis_url", "store"),
+    ("replenish_rate", "rate"),
+    ("requests", "rate"),
+    ("requests_per_unit", "rate"),
+    ("timeout", "wait"),
+    ("timeout_duration", "wait"),
+    ("unit", "per"),
+    ("url", "store"),
+    ("weight", "permits"),
+    ("window", "per"),
+];
+
+/// Returns the known setting or argument that an unknown name was most likely meant to be: by its name in another
+/// tool, by its beginning, or as the [nearest]. `is_number` is whether its value is one.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_spec::nearest_setting;
+///
+/// let known = ["rate", "per", "limits", "on_store_error"];
+/// assert_eq!(nearest_setting("timeWindow", false, &known), None);
+/// assert_eq!(nearest_setting("limitForPeriod", true, &known), Some("rate"));
+/// assert_eq!(nearest_setting("limit", true, &known), Some("rate"));
+/// assert_eq!(nearest_setting("limit", false, &known), Some("limits"));
+/// ```
+#[must_use]
+pub fn nearest_setting<'a>(name: &str, is_number: bool, known: &[&'a str]) -> Option<&'a str> {
+    let plain = |name: &str| name.replace(['_', '-'], "").to_lowercase();
+    let own = plain(name);
+    let mut synonyms = SYNONYMS.iter().chain(is_number.then_some(&("limit", "rate")));
+    let synonym = synonyms.find(|(synonym, _)| plain(synonym) == own).map(|(_, meant)| *meant);
+    let beginning = format!("{name}_");
+    let known = || known.iter().copied();
+    synonym
+        .and_then(|meant| known().find(|known| *known == meant))
+        .or_else(|| known().find(|known| known.starts_with(&beginning)))
+        .or_else(|| nearest(name, known()))
+}
+
 /// Returns the known key whose words outside its placeholders are nearest to those of an unknown key, or `None` if
 /// none are near.
 ///

@@ -155,11 +155,39 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
             "4:5: unknown field `raet` in limiter `checkout`; did you mean `rate`?",
         ),
         (
-            "limiters:\n  checkout: { quota: 5 }\n",
+            "limiters:\n  checkout: { color: 5 }\n",
             &format!(
-                "2:15: unknown field `quota` in limiter `checkout`; expected {settings}, \
+                "2:15: unknown field `color` in limiter `checkout`; expected {settings}, \
                  `{last}` or `overrides`"
             ),
+        ),
+        (
+            "limiters:\n  a: { requests: 5, window: 1s, timeout: 1s, capacity: 5 }\n",
+            "2:8: unknown field `requests` in limiter `a`; did you mean `rate`?\n\
+             2:21: unknown field `window` in limiter `a`; did you mean `per`?\n\
+             2:33: unknown field `timeout` in limiter `a`; did you mean `wait`?\n\
+             2:46: unknown field `capacity` in limiter `a`; did you mean `burst`?",
+        ),
+        (
+            "default: { limitForPeriod: 5, limit_refresh_period: 1s, timeout-duration: 1s }\n",
+            "1:12: unknown field `limitForPeriod` in `default`; did you mean `rate`?\n\
+             1:31: unknown field `limit_refresh_period` in `default`; did you mean `per`?\n\
+             1:57: unknown field `timeout-duration` in `default`; did you mean `wait`?",
+        ),
+        (
+            "limiters:\n  a: { limit: 5, unit: second }\n",
+            "2:8: unknown field `limit` in limiter `a`; did you mean `rate`?\n\
+             2:18: unknown field `unit` in limiter `a`; did you mean `per`?",
+        ),
+        (
+            "limiters:\n  a: { overrides: [{ name: a, rate: 5 }] }\nredis_url: redis://localhost\n",
+            "2:20: an override of limiter `a` needs `key` or `prefix`; write which names it is for\n\
+             2:22: unknown field `name` in an override of limiter `a`; did you mean `key`?\n\
+             3:1: unknown field `redis_url`; did you mean `store`?",
+        ),
+        (
+            "limits: { orders: { rate: 5, per: 1s } }\n",
+            "1:1: unknown field `limits`; did you mean `limiters`?",
         ),
         (
             "limiters:\n  checkout:\n    <<: { rate: 5 }\n",
@@ -204,9 +232,9 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
             "2:1: unknown field `store:x`; did you mean `store`?",
         ),
         (
-            "limiters:\n  \"a:{b}\":\n    overrides:\n      - { key: a:b, quota: 5, max_key: 5 }\n",
+            "limiters:\n  \"a:{b}\":\n    overrides:\n      - { key: a:b, color: 5, max_key: 5 }\n",
             &format!(
-                "4:21: unknown field `quota` in an override of limiter `a:{{b}}`; expected `key`, `prefix`, {} or `{last}`\n\
+                "4:21: unknown field `color` in an override of limiter `a:{{b}}`; expected `key`, `prefix`, {} or `{last}`\n\
                  4:31: unknown field `max_key` in an override of limiter `a:{{b}}`; expected `key`, `prefix`, {} or `{last}`",
                 settings.replace(", `max_keys`", ""),
                 settings.replace(", `max_keys`", ""),
@@ -903,7 +931,7 @@ limiters:
     rate: -1
     per: 60
     mode: overal
-    quota: 5
+    color: 5
   checkout: {}
 store: ''
 ";
@@ -913,7 +941,7 @@ store: ''
 3:11: `rate` cannot be `-1`; write a whole number from 0 (rejects every call) to 2147483647
 4:10: missing unit in `60`; write `60ms`, `60s`, `60m`, `60h` or `60d`
 5:11: unknown `mode` value `overal`; did you mean `overall`?
-6:5: unknown field `quota` in limiter `checkout`; expected {settings} or `overrides`
+6:5: unknown field `color` in limiter `checkout`; expected {settings} or `overrides`
 7:3: duplicate limiter `checkout`, first set on line 2; remove one
 8:8: `store` is empty; write `memory` or a URL such as `redis://127.0.0.1:6379/0`, or remove it"
     );

@@ -13,7 +13,7 @@ use super::shape::{DURATION, Shape};
 use crate::duration::{parse_any, parse_duration};
 use crate::per::Per;
 use crate::quote::{Quoted, either};
-use crate::suggest::nearest;
+use crate::suggest::nearest_setting;
 
 /// The advice for `per:1s`, which YAML takes for a text.
 pub(super) const ADD_SPACE: &str = "write a space after the `:`";
@@ -88,7 +88,8 @@ impl Report {
             return;
         }
         self.add(field.name_position, || {
-            let hint = match nearest(field.name, known.iter().copied()) {
+            let is_number = matches!(field.value.value, Value::Int(_));
+            let hint = match nearest_setting(field.name, is_number, known) {
                 _ if lacks_space => ADD_SPACE.to_owned(),
                 _ if field.name == "<<" => {
                     "merge keys are not supported, so write the fields out".to_owned()

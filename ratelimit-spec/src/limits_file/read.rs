@@ -188,7 +188,10 @@ pub(super) fn file(root: &Node, report: &mut Report) -> LimitsFile {
 
 fn unknown_file_field(field: &Field<'_>, section: &Section<'_>, report: &mut Report) {
     let name = field.name;
-    if Settings::NAMES.contains(&name) {
+    // With an entry, it is a list of limiters.
+    let has_limiters = matches!(&field.value.value, node::Value::Map(entries)
+        if name == "limits" && !entries.is_empty());
+    if Settings::NAMES.contains(&name) && !has_limiters {
         report.add(field.name_position, || {
             format!("`{name}` is not a field of the file; write it under `default` or a limiter")
         });
