@@ -165,10 +165,18 @@ words!(Unmatched, "unmatched", "warn" => Warn, "error" => Error, "ignore" => Ign
 ///
 /// Returns the problem of bytes that are not UTF-8.
 pub fn decode(bytes: Vec<u8>) -> Result<String, Problem> {
-    String::from_utf8(bytes).map_err(|_| Problem {
-        position: None,
-        message: "not UTF-8; save the file as UTF-8".to_owned(),
-        is_syntax: true,
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let lines = String::from_utf8_lossy(valid);
+        let line = lines.rsplit('\n').next().unwrap_or_default();
+        Problem {
+            position: Some(Position {
+                line: lines.matches('\n').count() + 1,
+                column: line.chars().count() + 1,
+            }),
+            message: "not UTF-8; save the file as UTF-8".to_owned(),
+            is_syntax: true,
+        }
     })
 }
 

@@ -228,6 +228,16 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
             "2:8: unknown field `rat:5` in limiter `a`; write a space after the `:`",
         ),
         (
+            "limiters:\n  a: { rate=5, per => 1s }\n",
+            "2:8: unknown field `rate=5` in limiter `a`; write `: ` instead of `=`\n\
+             2:16: unknown field `per => 1s` in limiter `a`; write `: ` instead of `=`",
+        ),
+        (
+            "limiters:\n  a: { rate: 1,000, per: 1s }\n  b: { rate: 1,234, per: 1s }\n",
+            "2:16: unknown field `000` in limiter `a`; write numbers without commas\n\
+             3:16: expected a string as key, found `234`; quote it, or write numbers without commas",
+        ),
+        (
             "limiters:\nstore:x: { rate: 5 }\n",
             "2:1: unknown field `store:x`; did you mean `store`?",
         ),
@@ -311,7 +321,18 @@ fn numbers_and_durations_are_what_they_seem() {
             "rate: 10/s",
             format!("3:11: `rate` cannot be the text `10/s`; {a_rate}, and the window as `per`"),
         ),
-        ("rate: 1_000", format!("3:11: `rate` cannot be the text `1_000`; {a_rate}")),
+        ("rate: 1_000", "3:11: `rate` cannot be the text `1_000`; write `1000`".into()),
+        ("rate: 1,000", "3:11: `rate` cannot be the text `1,000`; write `1000`".into()),
+        (
+            "rate: 2,147,483,648",
+            format!("3:11: `rate` cannot be the text `2,147,483,648`; {a_rate}"),
+        ),
+        (
+            "rate: 5 per minute",
+            format!(
+                "3:11: `rate` cannot be the text `5 per minute`; {a_rate}, and the window as `per`"
+            ),
+        ),
         ("rate: 1.5", format!("3:11: `rate` cannot be `1.5`; {a_rate}")),
         ("rate: 5.0", "3:11: `rate` has a decimal point or an exponent; write `5`".into()),
         ("rate: 1e3", "3:11: `rate` has a decimal point or an exponent; write `1000`".into()),
@@ -680,6 +701,10 @@ fn a_value_of_the_wrong_kind_is_refused() {
             "3:5: `checkout` cannot be the text `per:1s`; write a space after the `:`",
         ),
         (
+            "limiters:\n  checkout: rate=5\n",
+            "2:13: `checkout` cannot be the text `rate=5`; write `: ` instead of `=`",
+        ),
+        (
             "limiters:\n  checkout:\n  rate: 5\n  limits: []\n",
             "3:9: `rate` is a field of a limiter; indent it below the key\n\
              4:3: `limits` is a field of a limiter; indent it below the key",
@@ -768,8 +793,19 @@ fn keys_and_prefixes_must_match_something() {
              5:19: no name of limiter `orders:{id}` starts with `order-`; they start with `orders:`\n\
              6:16: `orders:a b` is never a name of limiter `orders:{id}`; write one such as `orders:42`, and escape \
              characters of values other than letters, digits, `_`, `.` and `-`, such as `@` by `%40`\n\
-             7:19: no name of limiter `orders:{id}` starts with `orders:vip-*`; write no wildcard, and escape \
-             characters of values other than letters, digits, `_`, `.` and `-`, such as `@` by `%40`",
+             7:19: no name of limiter `orders:{id}` starts with `orders:vip-*`; write no wildcard, as in \
+             `prefix: \"orders:vip-\"`",
+        ),
+        (
+            "limiters:\n  \"orders:{id}\":\n    overrides:\n      - { key: \"orders:vip-*\" }\n      \
+             - { key: \"orders:*\" }\n      - { key: \"*\" }\n      - { prefix: \"orders:v p\" }\n",
+            "4:16: `orders:vip-*` is never a name of limiter `orders:{id}`; write no wildcard, as in \
+             `prefix: \"orders:vip-\"`\n\
+             5:16: `orders:*` is never a name of limiter `orders:{id}`; write no wildcard, as in \
+             `prefix: \"orders:\"`\n\
+             6:16: `*` is never a name of limiter `orders:{id}`; write one such as `orders:42`\n\
+             7:19: no name of limiter `orders:{id}` starts with `orders:v p`; escape characters of values other \
+             than letters, digits, `_`, `.` and `-`, such as `@` by `%40`",
         ),
         (
             "limiters:\n  \"a:{id}\":\n    overrides:\n      - { key: \"a:1\", prefix: \"a:\" }\n      \
@@ -841,7 +877,10 @@ fn yaml_that_is_none_says_what_is_missing() {
         ("a: [1}\n", "1:6: `}` does not match the `[` at 1:4; write `]`"),
         ("a: 1}\nb: }\n", "2:4: unmatched `}`; remove it, or quote the text"),
         ("a: \"b\nc: d\n", "1:4: unterminated string; write `\"` at its end, on the same line"),
-        ("a: \"b\" c\n", "1:8: unexpected text after a value; quote all of it"),
+        (
+            "a: \"b\" c\n",
+            "1:8: unexpected text after a value; quote all of it, or write `#` before a comment",
+        ),
         (
             "a: b: c\n",
             "1:5: unexpected second `:` on this line; write each field on a line of its own, and quote \
@@ -875,6 +914,12 @@ fn yaml_that_is_none_says_what_is_missing() {
         (
             "a: { key: orders:{id} }\n",
             "1:17: unexpected `:` before a bracket or comma; quote text that contains these",
+        ),
+        ("a: { b: 1,, c: 2 }\n", "1:11: unexpected `,`; remove it"),
+        ("a: [, 1]\n", "1:5: unexpected `,`; remove it"),
+        (
+            "limiters:\n  a: {} // old\n",
+            "2:9: unexpected text after a value; quote all of it, or write `#` before a comment",
         ),
         ("a: [\n  - b\n]\n", "2:3: unexpected `-` inside `[` or `{`; separate entries with commas"),
         (

@@ -199,6 +199,15 @@ async fn what_is_no_file_is_not_read() {
     fs::remove_file(&pipe).unwrap();
 }
 
+#[tokio::test]
+async fn a_file_in_another_encoding_is_refused_with_the_place() {
+    let file = LimitsFile::new("");
+    fs::write(file.path(), b"limiters:\n  caf\xe9: { rate: 5, per: 1s }\n").unwrap();
+    let error = Limits::builder().memory().limits_file(file.path()).build().await.unwrap_err();
+    let expected = format!("{}:2:6: not UTF-8; save the file as UTF-8", file.path().display());
+    assert_eq!(error.to_string(), expected);
+}
+
 #[test]
 fn a_file_that_was_found_must_stay() {
     alone("watched::a_file_that_was_found_must_stay", || {

@@ -139,7 +139,10 @@ fn a_file_that_is_not_utf_8_is_invalid_as_at_run_time() {
         contents.as_ref().map(|_| ()).map_err(|problems| problems[0].to_string())
     };
     let refused = |message: &str| Err(message.to_owned());
-    assert_eq!(read(b"# caf\xe9\nlimiters: {}\n"), refused("not UTF-8; save the file as UTF-8"));
+    assert_eq!(
+        read(b"# caf\xe9\nlimiters: {}\n"),
+        refused("1:6: not UTF-8; save the file as UTF-8")
+    );
     let large = "é".repeat(1 << 20);
     assert!(read(large.as_bytes()).unwrap_err().starts_with("the file has"));
     fs::remove_dir_all(root).unwrap();

@@ -153,7 +153,19 @@ pub(super) fn read(path: &Path) -> Result<String, SetupError> {
     if bytes.len() as u64 > MAX_BYTES {
         return Err(too_long(bytes.len() as u64));
     }
-    spec::limits_file::decode(bytes).map_err(|problem| refused(problem.message))
+    spec::limits_file::decode(bytes).map_err(|problem| {
+        let place = place_in(path, problem.position);
+        Problem::new(ProblemKind::File, problem.message).at(place).alone()
+    })
+}
+
+fn place_in(path: &Path, position: Option<Position>) -> Place {
+    let place = Place::file(path);
+    let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+    match position {
+        Some(at) => place.line(number(at.line)).column(number(at.column)),
+        None => place,
+    }
 }
 
 impl LoadedFile {
@@ -189,12 +201,7 @@ impl LoadedFile {
     }
 
     fn at(&self, position: Option<Position>) -> Place {
-        let place = Place::file(&self.shown);
-        let number = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
-        match position {
-            Some(at) => place.line(number(at.line)).column(number(at.column)),
-            None => place,
-        }
+        place_in(&self.shown, position)
     }
 
     /// Returns the `file:line:column` of an element.

@@ -15,8 +15,11 @@ use crate::per::Per;
 use crate::quote::{Quoted, either};
 use crate::suggest::nearest_setting;
 
-/// The advice for `per:1s`, which YAML takes for a text.
-pub(super) const ADD_SPACE: &str = "write a space after the `:`";
+/// Returns the advice for `per:1s` or `per=1s`, which YAML takes for a text.
+pub(super) fn advice_on_separator(text: &str) -> Option<&'static str> {
+    let separator = text.find([':', '=']).map(|at| &text[at..=at])?;
+    Some(if separator == "=" { "write `: ` instead of `=`" } else { "write a space after the `:`" })
+}
 
 /// Arguments of the attribute that are code.
 const OF_THE_ATTRIBUTE: [&str; 6] =
@@ -61,7 +64,12 @@ impl Report {
             let Some(name) = key.text() else {
                 self.add(key.position, || match &key.value {
                     Value::Null => "empty key; write a name before `:`".to_owned(),
-                    other => format!("expected a string as key, found {other}; quote it"),
+                    other => {
+                        // `{ rate: 1,234 }` has a key `234`.
+                        let is_rest = matches!(other, Value::Int(_)) && value.value == Value::Null;
+                        let or = if is_rest { ", or write numbers without commas" } else { "" };
+                        format!("expected a string as key, found {other}; quote it{or}")
+                    }
                 });
                 continue;
             };
@@ -78,8 +86,11 @@ impl Report {
 
     /// Reports a field that does not exist.
     pub(super) fn unknown(&mut self, field: &Field<'_>, known: &[&str], section: &Section<'_>) {
-        // `per:1s` is a key without a value.
-        let lacks_space = field.name.contains(':') && field.value.value == Value::Null;
+        // `per:1s` is a key without a value, and so is the end of `rate: 1,000`.
+        let is_number = field.name.bytes().all(|byte| byte.is_ascii_digit());
+        let no_commas = is_number.then_some("write numbers without commas");
+        let advice = advice_on_separator(field.name).or(no_commas);
+        let advice = advice.filter(|_| field.value.value == Value::Null);
         let is_limiter = section.place.is_empty() && matches!(field.value.value, Value::Map(_));
         if OF_THE_ATTRIBUTE.contains(&field.name) && !is_limiter {
             self.add(field.name_position, || {
@@ -88,14 +99,14 @@ impl Report {
             return;
         }
         self.add(field.name_position, || {
-            let is_number = matches!(field.value.value, Value::Int(_));
-            let hint = match nearest_setting(field.name, is_number, known) {
-                _ if lacks_space => ADD_SPACE.to_owned(),
+            let has_number = matches!(field.value.value, Value::Int(_));
+            let hint = match (advice, nearest_setting(field.name, has_number, known)) {
+                (Some(advice), _) => advice.to_owned(),
                 _ if field.name == "<<" => {
                     "merge keys are not supported, so write the fields out".to_owned()
                 }
-                Some(known) => format!("did you mean `{known}`?"),
-                None => {
+                (None, Some(known)) => format!("did you mean `{known}`?"),
+                (None, None) => {
                     let place =
                         if is_limiter { "; a limiter belongs under `limiters`" } else { "" };
                     format!("expected {}{place}", either(known))
@@ -152,7 +163,14 @@ impl Report {
             value => {
                 let text = if let Value::Text(text) = value { text } else { "" };
                 let is_quoted = text.parse().is_ok_and(|number: i128| number.to_string() == text);
-                let is_quota = field.name == "rate" && text.contains('/');
+                let plain = text.replace([',', '_', ' '], "");
+                if plain != text && plain.parse().is_ok_and(in_range) {
+                    let message = format!("`{}` cannot be {value}; write `{plain}`", field.name);
+                    self.refuse(field, &message);
+                    return None;
+                }
+                let is_quota =
+                    field.name == "rate" && (text.contains('/') || text.contains(" per "));
                 let window = if is_quota { ", and the window as `per`" } else { "" };
                 self.wrong(field, &(unquoted(shape, is_quoted) + window));
             }

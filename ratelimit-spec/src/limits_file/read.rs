@@ -1,6 +1,6 @@
 //! Converts the values of a limits file to settings.
 
-use super::fields::{ADD_SPACE, Field, Section};
+use super::fields::{Field, Section, advice_on_separator};
 use super::node::{self, Node};
 use super::problem::Report;
 use super::program::{DEADLINE, REMEMBERED, REVISION};
@@ -311,12 +311,14 @@ fn settings_fields<'a>(
                 return format!("{name} is a field of a limiter; indent it below the key");
             }
             // `per:1s` is a text.
-            let lacks_space = matches!(value, node::Value::Text(text)
-                if text.split_once(':').is_some_and(|(name, _)| Settings::NAMES.contains(&name)));
-            let hint = match lacks_space {
-                true => ADD_SPACE,
-                false => "write fields such as `{ rate: 5, per: 1s }`",
+            let advice = match value {
+                node::Value::Text(text) => text
+                    .split_once([':', '='])
+                    .filter(|(name, _)| Settings::NAMES.contains(&name.trim_end()))
+                    .and_then(|_| advice_on_separator(text)),
+                _ => None,
             };
+            let hint = advice.unwrap_or("write fields such as `{ rate: 5, per: 1s }`");
             format!("{name} cannot be {value}; {hint}")
         });
         Vec::new()

@@ -158,8 +158,17 @@ fn check_template(entry: &Entry, template: &Template, report: &mut Report) {
     let (key, start) = (Quoted(template.text()), &template.literals()[0]);
     let has_values = |text: &str| !template.is_static() && text.starts_with(start);
     let escape = "escape characters of values other than letters, digits, `_`, `.` and `-`, such as `@` by `%40`";
+    // A name that ends in a wildcard was meant as a prefix.
+    let no_wildcard = |text: &str| {
+        let start = text.trim_end_matches('*');
+        let is_one = start != text && !start.is_empty() && template.can_start_with(start);
+        is_one.then(|| format!("write no wildcard, as in `prefix: {start:?}`"))
+    };
     match &entry.matches {
         Match::Key(name) if !template.can_render(name) => report.add(entry.position, || {
+            if let Some(write) = no_wildcard(name) {
+                return format!("{} is never a name of limiter {key}; {write}", Quoted(name));
+            }
             let also = if has_values(name) { format!(", and {escape}") } else { String::new() };
             let example = template.literals().join("42");
             let (name, example) = (Quoted(name), Quoted(&example));
@@ -167,10 +176,10 @@ fn check_template(entry: &Entry, template: &Template, report: &mut Report) {
         }),
         Match::Prefix(prefix) if !template.can_start_with(prefix) => {
             report.add(entry.position, || {
-                let write = if has_values(prefix) {
-                    format!("write no wildcard, and {escape}")
-                } else {
-                    format!("they start with {}", Quoted(start))
+                let write = match no_wildcard(prefix) {
+                    Some(write) => write,
+                    None if has_values(prefix) => escape.to_owned(),
+                    None => format!("they start with {}", Quoted(start)),
                 };
                 format!("no name of limiter {key} starts with {}; {write}", Quoted(prefix))
             });

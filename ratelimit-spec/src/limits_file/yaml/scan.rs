@@ -161,6 +161,10 @@ impl Scanner {
             '{' => self.open(Kind::OpenMap, cursor),
             ']' | '}' => self.close(c, cursor),
             ',' if in_flow => {
+                let ends_entry = self.tokens.last().is_some_and(|last| last.kind == Kind::Colon);
+                if !self.after_value && !ends_entry {
+                    return Err(self.problem(column, "unexpected `,`; remove it"));
+                }
                 self.after_value = false;
                 cursor.skip(1);
                 self.push(Kind::Comma, column)
@@ -304,9 +308,10 @@ impl Scanner {
         }
         match (self.after_value, self.flow.is_empty()) {
             (false, _) => Ok(()),
-            (true, true) => {
-                Err(self.problem(column, "unexpected text after a value; quote all of it"))
-            }
+            (true, true) => Err(self.problem(
+                column,
+                "unexpected text after a value; quote all of it, or write `#` before a comment",
+            )),
             (true, false) => {
                 let message = "missing comma; separate entries with commas, and quote text that \
                                contains `[`, `]`, `{`, `}` or `,`";
