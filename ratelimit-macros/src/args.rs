@@ -150,13 +150,14 @@ impl Args {
             let message = format!("`{unknown}` is not an argument; set it in the limits file");
             return syn::Error::new(name.span(), message);
         }
+        let is_quota = value.and_then(quota_in).is_some();
         let is_number = matches!(value, Some(Expr::Lit(ExprLit { lit: Lit::Int(_), .. })));
-        let meant = nearest_setting(unknown, is_number, NAMES);
+        let meant = nearest_setting(unknown, is_number || is_quota, NAMES);
         let suggestion = match meant {
             Some(meant) => format!("did you mean `{meant}`?"),
             None => format!("expected {}", either(NAMES)),
         };
-        if value.and_then(quota_in).is_some() {
+        if is_quota {
             // Such a value has the window too.
             self.per.give_up();
         }
@@ -190,6 +191,8 @@ impl Args {
                 self.rate.give_up();
                 format!("rate = {written}")
             }
+            // `rate = 1,000` ends at the comma.
+            Lit::Int(_) => "1_000`, without commas in numbers, or `name = value".to_owned(),
             _ => "name = value`, such as `rate = 100".to_owned(),
         };
         let message = format!("expected an argument name; write `{advice}`");

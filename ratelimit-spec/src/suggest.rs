@@ -38,12 +38,14 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 }
 
 /// The names of settings and arguments in other tools.
-const SYNONYMS: [(&str, &str); 26] = [
+const SYNONYMS: [(&str, &str); 32] = [
     ("burst_capacity", "burst"),
+    ("burst_size", "burst"),
     ("capacity", "burst"),
     ("cost", "permits"),
     ("count", "permits"),
     ("duration", "per"),
+    ("fallback_method", "fallback"),
     ("interval", "per"),
     ("limit_for_period", "rate"),
     ("limit_refresh_period", "per"),
@@ -52,13 +54,17 @@ const SYNONYMS: [(&str, &str); 26] = [
     ("max_wait", "wait"),
     ("name", "key"),
     ("on_error", "on_store_error"),
+    ("per_second", "rate"),
     ("period", "per"),
+    ("qps", "rate"),
     ("quota", "rate"),
     ("redis", "store"),
     ("redis_url", "store"),
     ("replenish_rate", "rate"),
     ("requests", "rate"),
+    ("requests_per_second", "rate"),
     ("requests_per_unit", "rate"),
+    ("rps", "rate"),
     ("timeout", "wait"),
     ("timeout_duration", "wait"),
     ("unit", "per"),

@@ -13,12 +13,21 @@ use crate::suggest::nearest;
 pub const MAX_RATE: u32 = 2_147_483_647;
 
 /// Words that other tools use, or that are nearly right.
-const SYNONYMS: [(&str, &str); 6] = [
+const SYNONYMS: [(&str, &str); 15] = [
+    ("deny", "reject"),
+    ("distributed", "overall"),
     ("error", "err"),
     ("errors", "err"),
+    ("fail_closed", "reject"),
+    ("fail_open", "allow"),
     ("failure", "err"),
+    ("gcra", "token_bucket"),
+    ("global", "overall"),
+    ("infinite", "forever"),
+    ("no", "none"),
     ("per_instance", "per_client"),
     ("per_process", "per_client"),
+    ("sliding_log", "sliding_window"),
     ("success", "ok"),
 ];
 

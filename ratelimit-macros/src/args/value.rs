@@ -101,11 +101,12 @@ pub(crate) fn quota_in(value: &Expr) -> Option<(u32, String)> {
     quota(string(value)?)
 }
 
-/// Returns the rate and the window of `100/s`, `100/1s` or `100 per 1s`.
+/// Returns the rate and the window of `100/s`, `100r/s`, `100/1s` or `100 per 1s`.
 pub(super) fn quota(text: &LitStr) -> Option<(u32, String)> {
     let text = text.value();
     let (rate, per) = text.split_once('/').or_else(|| text.split_once(" per "))?;
-    let (rate, per) = (rate.trim().parse().ok()?, per.trim());
+    let unit = ["requests", "req", "r"].iter().find_map(|unit| rate.trim().strip_suffix(unit));
+    let (rate, per) = (unit.unwrap_or(rate).trim().parse().ok()?, per.trim());
     let per = spelled_out(per).unwrap_or(per);
     let written = [per.to_owned(), format!("1{per}")];
     let per = written.into_iter().find(|per| parse_duration(per).is_ok())?;
