@@ -200,6 +200,15 @@ async fn what_is_no_file_is_not_read() {
 }
 
 #[tokio::test]
+async fn an_empty_path_is_named_as_such() {
+    let error = Limits::builder().memory().limits_file("").build().await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the path of the limits file is empty; write that of a YAML file"
+    );
+}
+
+#[tokio::test]
 async fn a_file_in_another_encoding_is_refused_with_the_place() {
     let file = LimitsFile::new("");
     fs::write(file.path(), b"limiters:\n  caf\xe9: { rate: 5, per: 1s }\n").unwrap();

@@ -135,6 +135,10 @@ fn find() -> Option<PathBuf> {
 
 /// Reads a file.
 pub(super) fn read(path: &Path) -> Result<String, SetupError> {
+    if path.as_os_str().is_empty() {
+        let message = "the path of the limits file is empty; write that of a YAML file".to_owned();
+        return Err(Problem::new(ProblemKind::File, message).alone());
+    }
     let place = || Place::file(path);
     let unreadable = |error| Problem::unreadable(place(), error).alone();
     let refused = |message: String| Problem::new(ProblemKind::File, message).at(place()).alone();
