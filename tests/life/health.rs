@@ -89,6 +89,22 @@ fn fill(server: &RedisServer) -> Vec<redis::Connection> {
     others
 }
 
+/// Fills a server, which then hangs until its connections are given up, and is found again. Returns the other
+/// connections, which keep it full.
+async fn hangs_while_full(
+    server: &RedisServer,
+    limits: &Limits,
+    limiter: &Limiter,
+) -> Vec<redis::Connection> {
+    let others = fill(server);
+    server.stop();
+    assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
+    tokio::time::sleep(8 * DEADLINE).await;
+    server.cont();
+    eventually("the store is found", 4 * SECOND, || limits.health().is_ok());
+    others
+}
+
 /// The heartbeat has a connection of its own, which the server refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_accepts_no_further_connection_decides_calls_of_those_it_has() {
@@ -123,12 +139,7 @@ async fn a_full_server_that_hung_is_found_on_the_connections_it_has() {
     let (server, limits, limiter) = of_few_clients().await;
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     eventually("a heartbeat", 15 * SECOND, || server.cli(&["EXISTS", "ratelimit:~members"]));
-    let _others = fill(&server);
-    server.stop();
-    assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
-    tokio::time::sleep(8 * DEADLINE).await;
-    server.cont();
-    eventually("the store is found", 4 * SECOND, || limits.health().is_ok());
+    let _others = hangs_while_full(&server, &limits, &limiter).await;
     the_server_decides(&limits, &limiter, SECOND).await;
 }
 
@@ -136,12 +147,7 @@ async fn a_full_server_that_hung_is_found_on_the_connections_it_has() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_server_that_hung_before_the_first_heartbeat_is_found_on_the_connection_of_calls() {
     let (server, limits, limiter) = of_few_clients().await;
-    let _others = fill(&server);
-    server.stop();
-    assert!(limiter.try_acquire(1).await.unwrap().is_degraded());
-    tokio::time::sleep(8 * DEADLINE).await;
-    server.cont();
-    eventually("the store is found", 4 * SECOND, || limits.health().is_ok());
+    let _others = hangs_while_full(&server, &limits, &limiter).await;
     the_server_decides(&limits, &limiter, 3 * SECOND).await;
 }
 
@@ -154,12 +160,7 @@ async fn a_full_server_that_hung_is_found_by_a_user_that_may_not_access_the_keys
     let builder = Limits::builder().redis(server.url_for("app", "secret")).no_limits_file();
     let limits = builder.deadline(DEADLINE).build().await.unwrap();
     let limiter = |name| limits.limiter(name, Quota::new(1_000_000, 3600 * SECOND).unwrap());
-    let _others = fill(&server);
-    server.stop();
-    assert!(limiter("another").try_acquire(1).await.unwrap().is_degraded());
-    tokio::time::sleep(8 * DEADLINE).await;
-    server.cont();
-    eventually("the store is found", 4 * SECOND, || limits.health().is_ok());
+    let _others = hangs_while_full(&server, &limits, &limiter("another")).await;
     the_server_decides(&limits, &limiter("mine"), SECOND).await;
 }
 
