@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 
 use super::Limits;
 
@@ -11,7 +11,7 @@ use super::Limits;
 /// others.
 #[derive(Debug)]
 pub(crate) struct PerLimits<T> {
-    first: OnceCell<Of<T>>,
+    first: OnceBox<Of<T>>,
     last: ArcSwapOption<Of<T>>,
 }
 
@@ -36,7 +36,7 @@ impl<T> Of<T> {
 
 impl<T> PerLimits<T> {
     pub(crate) const fn new() -> Self {
-        Self { first: OnceCell::new(), last: ArcSwapOption::const_empty() }
+        Self { first: OnceBox::new(), last: ArcSwapOption::const_empty() }
     }
 
     /// Returns the value for these limits if they were the first ones.
@@ -59,12 +59,7 @@ impl<T> PerLimits<T> {
         run: impl FnOnce(&T) -> R,
     ) -> R {
         let found = || Of { limits: limits.services().id, value: find() };
-        let first = self.first.get().unwrap_or_else(|| {
-            // What finds it may run code of the program that calls this site, so the cell is not locked meanwhile.
-            let found = found();
-            self.first.get_or_init(|| found)
-        });
-        if let Some(value) = first.of(limits) {
+        if let Some(value) = self.first.get_or_init(|| Box::new(found())).of(limits) {
             return run(value);
         }
         let last = self.last.load();
