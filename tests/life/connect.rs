@@ -58,22 +58,31 @@ async fn a_password_that_changes_is_that_of_the_next_connection() {
     assert!(opened.load(Ordering::Relaxed) > before);
 }
 
+/// Connects to the address as it is at that time.
+fn connecting_to(address: &Arc<Mutex<String>>) -> LimitsBuilder {
+    let address = Arc::clone(address);
+    builder().redis_connect(move || open(address.lock().unwrap().clone()))
+}
+
+/// Promotes a server, and makes another one its replica.
+fn follow(replica: &RedisServer, master: &RedisServer) {
+    master.cli::<()>(&["REPLICAOF", "NO", "ONE"]);
+    replica.cli::<()>(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+}
+
 /// Some scripts raise the error with another code. It was taken for an outage, and the connection was kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_to_a_master_that_became_a_replica_is_replaced() {
     let servers = [RedisServer::start(), RedisServer::start()];
     let [first, second] = &servers;
     let address = Arc::new(Mutex::new(first.url()));
-    let current = Arc::clone(&address);
-    let builder = builder().redis_connect(move || open(current.lock().unwrap().clone()));
-    let limits = builder.build().await.unwrap();
+    let limits = connecting_to(&address).build().await.unwrap();
     let quota = quota(1_000_000, HOUR);
     for (name, quota) in [("window", quota), ("warm", quota.warming_bucket(SECOND).unwrap())] {
         let limiter = limits.limiter(name, quota);
         limiter.acquire(1).await.unwrap();
         for (master, replica) in [(second, first), (first, second)] {
-            master.cli::<()>(&["REPLICAOF", "NO", "ONE"]);
-            replica.cli::<()>(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+            follow(replica, master);
             *address.lock().unwrap() = master.url();
             tokio::time::sleep(Duration::from_millis(50)).await;
             assert!(!limiter.try_acquire(1).await.unwrap().is_degraded(), "{name}");
@@ -87,21 +96,15 @@ async fn a_server_that_became_a_replica_is_not_found_on_an_older_connection_to_a
     let servers = [RedisServer::start(), RedisServer::start()];
     let [first, second] = &servers;
     let address = Arc::new(Mutex::new(first.url()));
-    let current = Arc::clone(&address);
-    let builder = builder().redis_connect(move || open(current.lock().unwrap().clone()));
     let found = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&found);
-    let builder = builder.on_event(move |event| {
+    let builder = connecting_to(&address).on_event(move |event| {
         seen.fetch_add(usize::from(matches!(event, Event::StoreUp { .. })), Ordering::Relaxed);
     });
     let limits = builder.build().await.unwrap();
     let limiter = limits.limiter("x", quota(1_000_000, HOUR));
     eventually("a heartbeat", 15 * SECOND, || first.cli(&["EXISTS", "ratelimit:~members"]));
     *address.lock().unwrap() = second.url();
-    let follow = |replica: &RedisServer, master: &RedisServer| {
-        master.cli::<()>(&["REPLICAOF", "NO", "ONE"]);
-        replica.cli::<()>(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
-    };
     follow(first, second);
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     // The address still leads to the second one.
