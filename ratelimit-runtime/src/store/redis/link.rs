@@ -102,8 +102,12 @@ impl Link {
 
     /// Returns whether any runtime has an open connection to the last known server of these keys.
     pub(super) fn is_connected(&self, keys: &StateKeys) -> bool {
-        let server = self.last_server_of(keys);
-        self.lines.all().iter().any(|line| line.peer(&server).live().is_some())
+        !self.open_to(&self.last_server_of(keys)).is_empty()
+    }
+
+    /// Returns the open connections of all runtimes to a server.
+    fn open_to(&self, server: &Arc<str>) -> Vec<Arc<Live>> {
+        self.lines.all().iter().filter_map(|line| line.peer(server).live()).collect()
     }
 
     /// Returns the last known address of the node of these keys; empty if there is only one server.
@@ -138,9 +142,8 @@ impl Link {
     /// server, or to one that was the master before it.
     pub(super) fn discard_former(&self, live: &Live) {
         live.discard();
-        for line in self.lines.all().iter() {
-            let other = line.peer(&live.server).live();
-            if let Some(other) = other.filter(|other| other.opened.at < live.opened.at) {
+        for other in self.open_to(&live.server) {
+            if other.opened.at < live.opened.at {
                 other.discard();
             }
         }
@@ -292,10 +295,8 @@ impl Link {
     fn replace_doubtful(&self, server: &Arc<str>, closed: Instant) {
         let of_engine = self.lines.of_engine().peer(server).live();
         let is_new = of_engine.is_some_and(|live| live.opened.at > closed);
-        for line in self.lines.all().iter() {
-            if let Some(live) = line.peer(server).live()
-                && (live.is_doubtful() || is_new && live.opened.at < closed)
-            {
+        for live in self.open_to(server) {
+            if live.is_doubtful() || is_new && live.opened.at < closed {
                 live.give_up();
             }
         }
@@ -337,30 +338,26 @@ impl Link {
                 Err(_) => Err(error),
             }
         };
-        match tokio::time::timeout(self.deadline, asked).await {
-            Ok(Ok(Value::Nil)) => {
-                live.restore();
-                Ok(server)
-            }
-            Ok(Ok(reply)) => Err(unknown_reply(&reply)),
+        let Ok(reply) = tokio::time::timeout(self.deadline, asked).await else {
+            live.timed_out();
+            return Err(refused.unwrap_or_else(timed_out));
+        };
+        match reply {
+            Ok(Value::Nil) => {}
+            Ok(reply) => return Err(unknown_reply(&reply)),
             // The server works. Other calls may do what this one may not, such as access its keys.
-            Ok(Err(error)) if matches!(classify(&error), Fault::Permanent(_)) => {
-                live.restore();
-                Ok(server)
-            }
-            Ok(Err(error)) => {
+            Err(error) if matches!(classify(&error), Fault::Permanent(_)) => {}
+            Err(error) => {
                 if error.is_connection_dropped()
                     || matches!(classify(&error), Fault::NotDone(NotDone::ReadOnly(_)))
                 {
                     live.discard();
                 }
-                Err(store_error(error))
-            }
-            Err(_) => {
-                live.timed_out();
-                Err(refused.unwrap_or_else(timed_out))
+                return Err(store_error(error));
             }
         }
+        live.restore();
+        Ok(server)
     }
 }
 
