@@ -15,7 +15,7 @@ use std::{
 };
 
 use ratelimit_runtime::{Limits, Rejection, rate_limit};
-use tokio::task::JoinSet;
+use tokio::{task::JoinSet, time::sleep};
 
 const LIMITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/worker.yaml");
 
@@ -31,7 +31,7 @@ async fn send_mail(number: u32) -> String {
     format!("mail {number} sent")
 }
 
-/// An export that cannot begin within a second keeps no task waiting.
+/// An export that cannot begin within a second is put back, so it keeps no mail waiting.
 #[rate_limit(key = "exports", rate = 1, per = "1s", wait = "1s")]
 async fn export(customer: u32) -> Result<String, Rejection> {
     Ok(format!("customer {customer} exported"))
@@ -55,17 +55,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
 async fn work(jobs: Arc<Mutex<VecDeque<Job>>>, started: Instant) {
     let next = || jobs.lock().expect("no task panics").pop_front();
+    let say = |what: &str| println!("{:6.2} s: {what}", started.elapsed().as_secs_f32());
     while let Some(job) = next() {
-        let done = match job {
-            Job::Mail(number) => send_mail(number).await,
+        match job {
+            Job::Mail(number) => say(&send_mail(number).await),
             Job::Export(customer) => match export(customer).await {
-                Ok(done) => done,
+                Ok(done) => say(&done),
                 Err(rejection) => {
+                    say(&format!("customer {customer} later: {rejection}"));
+                    // Without a pause, this is a busy loop if no other job is left.
+                    sleep(Duration::from_millis(100)).await;
                     jobs.lock().expect("no task panics").push_back(Job::Export(customer));
-                    format!("customer {customer} later: {rejection}")
                 }
             },
-        };
-        println!("{:6.2} s: {done}", started.elapsed().as_secs_f32());
+        }
     }
 }

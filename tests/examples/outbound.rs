@@ -57,6 +57,14 @@ fn jobs_wait_or_are_put_back() {
     assert!(lines.iter().any(|line| line.contains(" later: ")), "{lines:#?}");
 }
 
+/// A worker without other jobs took the export that it had just put back, tens of thousands of times a second.
+#[test]
+fn a_job_that_is_put_back_keeps_no_worker_busy() {
+    let lines = run("worker", None, &["0"]);
+    assert_eq!(lines.iter().filter(|line| line.ends_with(" exported")).count(), 3, "{lines:#?}");
+    assert!(lines.len() < 200, "{} lines", lines.len());
+}
+
 #[test]
 fn workers_share_their_limits() {
     let redis = RedisServer::start();
