@@ -30,6 +30,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("`docker run -p 6379:6379 redis`, and set REDIS_URL=redis://127.0.0.1/");
         return Ok(());
     }
+    // Without their server, processes count on their own.
+    limits.health().store?;
     let arguments: Vec<String> = env::args().skip(1).collect();
     match &arguments[..] {
         [worker] if worker == "worker" => work(&limits).await,

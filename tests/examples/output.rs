@@ -1,6 +1,6 @@
 //! The examples that run to an end.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use tests::redis_server::RedisServer;
 
@@ -161,6 +161,18 @@ fn processes_keep_one_limit_together() {
 
     let lines = run("two_processes", None, &[]);
     assert!(lines[0].contains("each process has a limit of its own"), "{lines:#?}");
+}
+
+/// It printed what processes admit that cannot know of each other, as what one limit admits.
+#[test]
+fn processes_without_their_server_count_nothing() {
+    let output = Command::new(tests::example("two_processes"))
+        .args(["2", "1"])
+        .env("REDIS_URL", "redis://127.0.0.1:1/")
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && errors.contains("Connection refused"), "{output:?}");
 }
 
 #[test]
