@@ -26,7 +26,7 @@ type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 async fn main() -> Result<()> {
     let Some(redis) = env::var("REDIS_URL").ok().as_deref().and_then(address) else {
         println!(
-            "a Java process and this one meet in Redis, without a password here; start one with"
+            "a Java process and this one meet in Redis (database 0, no password); start one with"
         );
         println!("`redis-server` or `docker run -p 6379:6379 redis`, then try again with");
         println!("REDIS_URL=redis://127.0.0.1/");
@@ -152,9 +152,12 @@ fn version(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The host and port of a URL without a password, which is what the Java program takes.
+/// The host and port of a URL. The Java program takes neither a password nor another database than 0.
 fn address(url: &str) -> Option<String> {
-    let host =
-        url.strip_prefix("redis://")?.split('/').next().filter(|host| !host.contains('@'))?;
+    let url = url.strip_prefix("redis://")?;
+    let (host, database) = url.split_once('/').unwrap_or((url, ""));
+    if host.contains('@') || !matches!(database, "" | "0") {
+        return None;
+    }
     Some(if host.contains(':') { host.to_owned() } else { format!("{host}:6379") })
 }

@@ -52,6 +52,11 @@ fn the_example_says_what_is_missing() {
     let nowhere = Path::new("/nowhere");
     let lines = run("memory", nowhere, &[]);
     assert!(lines[0].contains("meet in Redis"), "{lines:?}");
+    // The Java side takes no database.
+    let lines = run("redis://127.0.0.1:1/2", nowhere, &[]);
+    assert!(lines[0].contains("meet in Redis"), "{lines:?}");
+    let lines = run("redis://127.0.0.1:1/0", nowhere, &[]);
+    assert!(lines[0].contains("`cargo xtask interop` does it"), "{lines:?}");
     let lines = run("redis://127.0.0.1:1/", nowhere, &[]);
     assert!(lines[0].contains("`cargo xtask interop` does it"), "{lines:?}");
 }
