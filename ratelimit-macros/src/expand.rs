@@ -143,9 +143,9 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
 // Output, in the function's braces (`__rt::` left out):
 //     use ::ratelimit_runtime::__private as __rt;
 //     static __LIMIT_0: CallSite = CallSite::new(Annotation { .. });
-//     submit! { Registered(&__LIMIT_0.annotation) }
+//     submit! { &__LIMIT_0.annotation }
 //     static __LIMIT_1: CallSite = CallSite::new(Annotation { .. });
-//     submit! { Registered(&__LIMIT_1.annotation) }
+//     submit! { &__LIMIT_1.annotation }
 //     const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
 //     let __request_0 = __LIMIT_0.request(1, &[key_part(&user_id)]);
 //     let __request_1 = __LIMIT_1.request(1, &[]);

@@ -131,7 +131,7 @@ fn name(input: ParseStream<'_>) -> Option<String> {
 //     {
 //         use ::ratelimit_runtime::__private as __rt;
 //         static __LIMIT: CallSite = CallSite::new(Annotation { .. });
-//         submit! { Registered(&__LIMIT.annotation) }
+//         submit! { &__LIMIT.annotation }
 //         const _: Option<&str> = option_env!("RATELIMIT_LIMITS");
 //         match (&(42),) {
 //             (__part0,) => __LIMIT.limiter(&[key_part(&tenant), key_part(__part0)]),

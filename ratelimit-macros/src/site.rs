@@ -26,7 +26,7 @@ use crate::validate::{FromFile, Numbers, Part};
 //         per_ms: 1000,
 //         ..Annotation::NONE
 //     });
-//     submit! { Registered(&__LIMIT_0.annotation) }
+//     submit! { &__LIMIT_0.annotation }
 pub(crate) fn site(
     runtime: &Runtime,
     limit: &Ident,
@@ -45,7 +45,7 @@ pub(crate) fn site(
             #settings
             ..#private::Annotation::NONE
         });
-        #private::submit! { #private::Registered(&#limit.annotation) }
+        #private::submit! { &#limit.annotation }
     }
 }
 

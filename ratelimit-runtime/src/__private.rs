@@ -13,7 +13,7 @@ pub use ratelimit_spec::{Algorithm, CalendarUnit, Mode, OnStoreError, RefundOn, 
 
 use crate::{FromRejection, Limits, Rejection, StoreError};
 pub use crate::{
-    annotation::{Annotation, CompiledWith, Cost, FromFile, Rare, Registered, burst, rate},
+    annotation::{Annotation, CompiledWith, Cost, FromFile, Rare, burst, rate},
     call_site::{
         ActualPermits, CallSite, OptionalKeyPart, Part, PermitCount, Request, acquire, actual,
         admit, key_part, key_part_or_absent, permits, refund_if, refund_on, settle_later, skipped,

@@ -215,11 +215,7 @@ fn limit((rate, per_ms): &(u32, u64)) -> Limit {
     Limit::new(*rate, Duration::from_millis(*per_ms))
 }
 
-/// An annotation on the list of all there are.
-#[derive(Debug)]
-pub struct Registered(pub &'static Annotation);
-
-inventory::collect!(Registered);
+inventory::collect!(&'static Annotation);
 
 /// Returns the name of a key without placeholders.
 pub(crate) fn fixed(template: &Template) -> Option<String> {
@@ -239,7 +235,7 @@ pub(crate) fn compiled_with() -> Option<&'static str> {
 
 /// Returns every annotated place that is linked into the program.
 pub(crate) fn all() -> Vec<&'static Annotation> {
-    inventory::iter::<Registered>().map(|Registered(annotation)| *annotation).collect()
+    inventory::iter::<&'static Annotation>().copied().collect()
 }
 
 /// The same in source order.

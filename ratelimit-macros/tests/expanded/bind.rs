@@ -18,7 +18,7 @@ async fn complete(prompt: &str) -> Answer {
         ..__rt::Annotation::NONE
     });
     __rt::submit! {
-        __rt::Registered(& __LIMIT_0.annotation)
+        & __LIMIT_0.annotation
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

@@ -19,7 +19,7 @@ async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
             ..__rt::Annotation::NONE
         });
         __rt::submit! {
-            __rt::Registered(& __LIMIT_0.annotation)
+            & __LIMIT_0.annotation
         }
         const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
             "RATELIMIT_LIMITS"

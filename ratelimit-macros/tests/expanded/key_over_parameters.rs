@@ -28,7 +28,7 @@ where
             ..__rt::Annotation::NONE
         });
         __rt::submit! {
-            __rt::Registered(& __LIMIT_0.annotation)
+            & __LIMIT_0.annotation
         }
         const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
             "RATELIMIT_LIMITS"

@@ -14,7 +14,7 @@ fn handle() -> Limiter {
             ..__rt::Annotation::NONE
         });
         __rt::submit! {
-            __rt::Registered(& __LIMIT.annotation)
+            & __LIMIT.annotation
         }
         const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
             "RATELIMIT_LIMITS"

@@ -15,7 +15,7 @@ fn handle() -> Limiter {
             ..__rt::Annotation::NONE
         });
         __rt::submit! {
-            __rt::Registered(& __LIMIT.annotation)
+            & __LIMIT.annotation
         }
         __rt::submit! {
             __rt::CompiledWith("ratelimit.yaml")

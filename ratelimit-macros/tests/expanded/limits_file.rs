@@ -16,7 +16,7 @@ async fn quote() -> Price {
             ..__rt::Annotation::NONE
         });
         __rt::submit! {
-            __rt::Registered(& __LIMIT_0.annotation)
+            & __LIMIT_0.annotation
         }
         __rt::submit! {
             __rt::CompiledWith("ratelimit.yaml")

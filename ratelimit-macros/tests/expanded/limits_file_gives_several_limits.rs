@@ -33,7 +33,7 @@ async fn export() -> Rows {
             ..__rt::Annotation::NONE
         });
         __rt::submit! {
-            __rt::Registered(& __LIMIT_0.annotation)
+            & __LIMIT_0.annotation
         }
         __rt::submit! {
             __rt::CompiledWith("ratelimit.yaml")

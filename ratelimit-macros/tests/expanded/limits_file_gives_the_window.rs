@@ -17,7 +17,7 @@ async fn place(user_id: u64) -> Receipt {
             ..__rt::Annotation::NONE
         });
         __rt::submit! {
-            __rt::Registered(& __LIMIT_0.annotation)
+            & __LIMIT_0.annotation
         }
         __rt::submit! {
             __rt::CompiledWith("ratelimit.yaml")

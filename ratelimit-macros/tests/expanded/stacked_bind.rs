@@ -18,7 +18,7 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
         ..__rt::Annotation::NONE
     });
     __rt::submit! {
-        __rt::Registered(& __LIMIT_0.annotation)
+        & __LIMIT_0.annotation
     }
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
         key: "everyone",
@@ -31,7 +31,7 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
         ..__rt::Annotation::NONE
     });
     __rt::submit! {
-        __rt::Registered(& __LIMIT_1.annotation)
+        & __LIMIT_1.annotation
     }
     static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
         key: "tokens",
@@ -46,7 +46,7 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
         ..__rt::Annotation::NONE
     });
     __rt::submit! {
-        __rt::Registered(& __LIMIT_2.annotation)
+        & __LIMIT_2.annotation
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

@@ -18,7 +18,7 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         ..__rt::Annotation::NONE
     });
     __rt::submit! {
-        __rt::Registered(& __LIMIT_0.annotation)
+        & __LIMIT_0.annotation
     }
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
         key: "everyone",
@@ -32,7 +32,7 @@ async fn quote(user: u64) -> Result<Price, ShopError> {
         ..__rt::Annotation::NONE
     });
     __rt::submit! {
-        __rt::Registered(& __LIMIT_1.annotation)
+        & __LIMIT_1.annotation
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

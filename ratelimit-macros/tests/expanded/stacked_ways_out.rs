@@ -22,7 +22,7 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
         ..__rt::Annotation::NONE
     });
     __rt::submit! {
-        __rt::Registered(& __LIMIT_0.annotation)
+        & __LIMIT_0.annotation
     }
     static __LIMIT_1: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
         key: "everyone",
@@ -35,7 +35,7 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
         ..__rt::Annotation::NONE
     });
     __rt::submit! {
-        __rt::Registered(& __LIMIT_1.annotation)
+        & __LIMIT_1.annotation
     }
     static __LIMIT_2: __rt::CallSite = __rt::CallSite::new(__rt::Annotation {
         key: "rows",
@@ -50,7 +50,7 @@ async fn import(user: u64, rows: Vec<Row>) -> Result<(), ImportError> {
         ..__rt::Annotation::NONE
     });
     __rt::submit! {
-        __rt::Registered(& __LIMIT_2.annotation)
+        & __LIMIT_2.annotation
     }
     const _: ::core::option::Option<&::core::primitive::str> = ::core::option_env!(
         "RATELIMIT_LIMITS"

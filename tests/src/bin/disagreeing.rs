@@ -1,7 +1,7 @@
 //! A program with annotations that contradict each other, for the test of its errors. The keys that can
 //! render the same name represent keys of two crates, because the attribute rejects them within one.
 
-use ratelimit_runtime::__private::{Annotation, CallSite, Registered, submit};
+use ratelimit_runtime::__private::{Annotation, CallSite, submit};
 use ratelimit_runtime::{Limits, Rejection, SetupError, rate_limit};
 
 #[rate_limit(key = "shared", rate = 1, per = "1s")]
@@ -30,10 +30,10 @@ static FIXED: CallSite = registered("overlap:5", "tests/src/overlapping.rs:5 ove
 static AGAIN: CallSite =
     registered("overlap:{user_id}", "tests/src/overlapping.rs:6 overlapping", 2);
 
-submit! { Registered(&USER.annotation) }
-submit! { Registered(&OTHER.annotation) }
-submit! { Registered(&FIXED.annotation) }
-submit! { Registered(&AGAIN.annotation) }
+submit! { &USER.annotation }
+submit! { &OTHER.annotation }
+submit! { &FIXED.annotation }
+submit! { &AGAIN.annotation }
 
 const fn registered(key: &'static str, at: &'static str, rate: u32) -> CallSite {
     CallSite::new(Annotation { key, at, rate, per_ms: 60_000, fallible: true, ..Annotation::NONE })
