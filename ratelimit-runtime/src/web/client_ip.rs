@@ -134,7 +134,7 @@ fn client_behind(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> b
     }
 }
 
-/// Reads a line of a header.
+/// Reads a line of a header, from right to left.
 type Read = fn(&str) -> Vec<Option<IpAddr>>;
 
 /// Returns the client named by one header, if the request has it. All its lines form one list.
@@ -147,9 +147,9 @@ fn by_header(
 ) -> Option<IpAddr> {
     let mut lines = headers.get_all(name).iter().peekable();
     lines.peek()?;
-    let of_line = |line: &HeaderValue| line.to_str().map_or_else(|_| vec![None], read);
+    let of_line = |line: &HeaderValue| read(&String::from_utf8_lossy(line.as_bytes()));
     let mut client = peer;
-    for address in lines.rev().flat_map(|line| of_line(line).into_iter().rev()) {
+    for address in lines.rev().flat_map(of_line) {
         let Some(address) = address else { break };
         client = address.to_canonical();
         if !trusts(client) {

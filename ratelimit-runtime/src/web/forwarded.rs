@@ -1,30 +1,46 @@
 //! Reads `Forwarded` (RFC 7239) and `X-Forwarded-For`.
 //!
-//! Both are lists to which each proxy appends the sender of the request. An entry without an
-//! address is `None`: nothing to the left of it can be trusted.
+//! Both are lists to which each proxy appends the sender of the request, so they are read from right to left: text of the
+//! client, such as a quote that it leaves open, hides no entry of a proxy. An entry without an address is `None`: nothing to
+//! the left of it can be trusted.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{
+    iter,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
-/// Returns the addresses in a line of `X-Forwarded-For`, from left to right.
+/// Returns the addresses in a line of `X-Forwarded-For`, from right to left.
 pub(super) fn x_addresses(line: &str) -> Vec<Option<IpAddr>> {
-    line.split(',').map(|entry| address(entry.trim_matches([' ', '\t']))).collect()
+    line.rsplit(',').map(|entry| address(entry.trim_matches([' ', '\t']))).collect()
 }
 
-/// Returns the addresses in a line of `Forwarded`, from left to right. A line that is malformed
-/// anywhere has none: a quote that a client leaves open must not hide entries of proxies.
+/// Returns the addresses in a line of `Forwarded`, from right to left.
 pub(super) fn addresses(line: &str) -> Vec<Option<IpAddr>> {
-    let mut reader = Reader { rest: line };
-    let mut addresses = Vec::new();
-    loop {
-        let Some(address) = reader.element() else { return vec![None] };
-        addresses.push(address);
-        if reader.rest.is_empty() {
-            return addresses;
-        }
-        if !reader.eat(',') {
-            return vec![None];
+    let mut rest = Some(line);
+    let last = || {
+        let (before, element) = split_last(rest?);
+        rest = before;
+        Some(Reader { rest: element }.element())
+    };
+    iter::from_fn(last).collect()
+}
+
+/// Splits off the last element: what is behind the last comma that is not quoted.
+fn split_last(line: &str) -> (Option<&str>, &str) {
+    let mut is_quoted = false;
+    for (at, byte) in line.bytes().enumerate().rev() {
+        match byte {
+            b'"' if !is_escaped(&line.as_bytes()[..at]) => is_quoted = !is_quoted,
+            b',' if !is_quoted => return (Some(&line[..at]), &line[at + 1..]),
+            _ => {}
         }
     }
+    (None, line)
+}
+
+/// Returns whether the character after this text is escaped.
+fn is_escaped(text: &[u8]) -> bool {
+    text.iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1
 }
 
 /// Reads an address, with or without a port. `unknown` and obfuscated identifiers are not addresses.
@@ -45,14 +61,14 @@ fn is_port(port: &str) -> bool {
     port.starts_with('_') || (!port.starts_with('+') && port.parse::<u16>().is_ok())
 }
 
-/// The rest of a line of `Forwarded`.
+/// The rest of an element of `Forwarded`.
 struct Reader<'a> {
     rest: &'a str,
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `for=192.0.2.43;proto=http`, and returns the address of `for`; the outer `None` means malformed.
-    fn element(&mut self) -> Option<Option<IpAddr>> {
+    /// Reads `for=192.0.2.43;proto=http`, and returns the address of `for`; `None` too if anything is malformed.
+    fn element(&mut self) -> Option<IpAddr> {
         let mut found = None;
         loop {
             self.skip_space();
@@ -71,7 +87,7 @@ impl<'a> Reader<'a> {
             }
             self.skip_space();
             if !self.eat(';') {
-                return Some(found.flatten());
+                return found.flatten().filter(|_| self.rest.is_empty());
             }
         }
     }

@@ -104,11 +104,9 @@ fn what_is_malformed_or_hidden_ends_the_search_at_the_proxy_that_wrote_it() {
             ("10.0.0.1", "for=unknown", "10.0.0.1"),
             ("10.0.0.1", "for=192.0.2.1, for=_hidden, for=10.0.0.2", "10.0.0.2"),
             ("10.0.0.1", "for=192.0.2.1, proto=http", "10.0.0.1"),
-            // A quote that the client leaves open, and the entry that the proxy appended.
-            ("10.0.0.1", "for=\"192.0.2.1, for=203.0.113.7", "10.0.0.1"),
-            ("10.0.0.1", "for=\", for=\"[2001:db8::7]\"", "10.0.0.1"),
+            ("10.0.0.1", "for=192.0.2.1, for=\"203.0.113.7", "10.0.0.1"),
+            ("10.0.0.1", "for=192.0.2.1, for=\u{fc}", "10.0.0.1"),
             ("10.0.0.1", "for=192.0.2.1;for=192.0.2.2", "10.0.0.1"),
-            ("10.0.0.1", "for=, for=192.0.2.1", "10.0.0.1"),
             ("10.0.0.1", "for 192.0.2.1", "10.0.0.1"),
             ("10.0.0.1", "for=192.0.2.1 for=192.0.2.2", "10.0.0.1"),
             ("10.0.0.1", "for=192.0.2.1, for=\"203.0.113.7:\"", "10.0.0.1"),
@@ -116,6 +114,31 @@ fn what_is_malformed_or_hidden_ends_the_search_at_the_proxy_that_wrote_it() {
             ("10.0.0.1", "for=192.0.2.1, for=\"2001:db8::7:_port\"", "10.0.0.1"),
         ],
     );
+}
+
+/// Otherwise a client could choose to be counted as the proxy, and so escape its own limit.
+#[test]
+fn what_a_client_wrote_hides_no_entry_of_a_proxy() {
+    for text in [
+        "\u{fc}",
+        "@",
+        "",
+        " ",
+        "for=",
+        "for=\"",
+        "for=\"192.0.2.1",
+        "\"\\",
+        "\"a\\\"",
+        "a=\"b\";\"c",
+    ] {
+        for entry in ["for=203.0.113.7", "proto=http;host=\"a,\\\",\\\\\";for=\"203.0.113.7:80\""] {
+            let line = format!("{text}, {entry}");
+            check("forwarded", &[("10.0.0.1", &line, "203.0.113.7")]);
+            let line = format!("{line},for=10.0.0.2");
+            check("forwarded", &[("10.0.0.1", &line, "203.0.113.7")]);
+        }
+        check("x-forwarded-for", &[("10.0.0.1", &format!("{text}, 203.0.113.7"), "203.0.113.7")]);
+    }
 }
 
 #[test]
