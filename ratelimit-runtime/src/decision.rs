@@ -27,6 +27,8 @@ pub struct Decision {
     /// Whether a store counted the request, so that it is known what remains.
     pub(crate) counted: bool,
     pub(crate) degraded: bool,
+    /// Whether the limiter is in shadow mode.
+    pub(crate) shadow: bool,
     /// Why it would have been rejected outside shadow mode; no permits were taken.
     pub(crate) shadowed: Option<Reason>,
     /// Whether a penalty blocks the key.
@@ -122,6 +124,7 @@ impl Decision {
             retry_after: None,
             counted: false,
             degraded: false,
+            shadow: false,
             shadowed: None,
             blocked: false,
             at,
@@ -140,10 +143,11 @@ impl Decision {
     pub(crate) fn in_shadow(self) -> Self {
         let reason = if self.blocked { Reason::Blocked } else { Reason::Limited };
         let parts = self.map_parts(|part| Self {
+            shadow: true,
             shadowed: part.retry_after.and(Some(reason)),
             ..part.clone()
         });
-        Self { shadowed: Some(reason), parts, ..self }
+        Self { shadow: true, shadowed: Some(reason), parts, ..self }
     }
 
     /// Returns the decision of a key that is blocked for this long: nothing remains of any limit until then, nor until

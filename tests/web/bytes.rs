@@ -366,10 +366,44 @@ async fn a_limit_that_is_not_in_force_is_not_told() {
         let answer = send(&off, request()).await;
         assert_eq!((answer.status(), header(&answer, POLICY)), (StatusCode::OK, None));
         assert_eq!(header(&answer, LIMIT), None);
-        send(&shadow, request()).await;
+        // Not even for the last permit: clients would wait for the next one.
+        let answer = send(&shadow, request()).await;
+        assert_eq!((answer.status(), header(&answer, LIMIT)), (StatusCode::OK, None));
+        assert_eq!(header(&answer, POLICY).unwrap(), r#""shadow";q=1;w=60"#);
     }
-    let answer = send(&shadow, request()).await;
-    assert_eq!((answer.status(), header(&answer, LIMIT)), (StatusCode::OK, None));
+}
+
+#[tokio::test]
+async fn a_limit_in_shadow_mode_hides_and_delays_no_other() {
+    let yaml = "limiters:\n  \"shadow:{of}\": { shadow: true }\n  several: { shadow: true }\n";
+    for headers in [Headers::Ietf, Headers::XRateLimit] {
+        let (limits, time) = crate::by_file(yaml).await;
+        let layer = |key, quotas: Quotas| Limit::new(key, quotas).headers(headers).limits(&limits);
+        let hour = Quotas::from(quota(3, 60 * MINUTE));
+        let several = Quotas::new([quota(2, MINUTE), quota(3, 60 * MINUTE)]).unwrap();
+        let (hourly, several) =
+            (layer("shadow:{of}", hour).key("of", |_| 1), layer("several", several));
+        let enforced = layer("enforced", quota(2, MINUTE).into());
+        let ok = tower::service_fn(async |_| Ok::<_, Infallible>(Response::new(String::new())));
+        let service = hourly.layer(several.layer(enforced.layer(ok)));
+        for left in [1, 0, 0] {
+            let answer = service.clone().oneshot(request()).await.unwrap();
+            let rejected = left == 0 && answer.status() == StatusCode::TOO_MANY_REQUESTS;
+            assert_eq!(header(&answer, RETRY_AFTER), rejected.then(|| "59".to_owned()));
+            match headers {
+                Headers::XRateLimit => {
+                    let remaining = header(&answer, "x-ratelimit-remaining");
+                    assert_eq!(remaining, Some(left.to_string()));
+                }
+                _ => {
+                    let limit = header(&answer, LIMIT).unwrap();
+                    assert!(limit.starts_with(&format!(r#""enforced";r={left};t="#)), "{limit}");
+                    assert!(!limit.contains(','), "{limit}");
+                }
+            }
+            time.advance(SECOND / 2);
+        }
+    }
 }
 
 #[test]

@@ -33,13 +33,15 @@ impl Rule {
 
     /// Returns the terms under which this process counts a limiter, until `until_ms`.
     pub(super) fn lease(&self, family: &Family, config: Config, until_ms: u64) -> Lease {
+        // Only a limiter knows that it is in shadow mode, so no call by its name may count it.
+        let number = if self.is_shadowed() { 0 } else { family.number };
         let terms = || {
             let announces = self.numbers.as_ref().is_ok_and(|numbers| !numbers.follow);
-            let (whose, rejects) = ((self.number, family.number), self.rejects());
+            let (whose, rejects) = ((self.number, number), self.rejects());
             Arc::new(Terms::new(whose, self.generation, config, announces, rejects))
         };
         let known = self.terms.get_or_init(terms);
-        let same = known.is(family.number, &config);
+        let same = known.is(number, &config);
         Lease { terms: if same { Arc::clone(known) } else { terms() }, until_ms }
     }
 

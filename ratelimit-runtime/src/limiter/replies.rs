@@ -160,17 +160,25 @@ pub(super) fn next_refusal(replies: &[Reply]) -> Heard {
 }
 
 /// Returns the decision of each of several limits.
-pub(super) fn parts_of(limiter: &Arc<str>, replies: &[Reply], degraded: bool) -> Arc<[Decision]> {
+pub(super) fn parts_of(
+    replies: &[Reply],
+    decision: impl Fn(&Reply) -> Decision,
+) -> Arc<[Decision]> {
     let part = |reply: &Reply| {
         let had_room = matches!(reply.outcome, Outcome::Granted | Outcome::NotTaken);
-        let part = decision_of(limiter, reply, degraded);
+        let part = decision(reply);
         let retry_after = part.retry_after.filter(|_| !had_room);
         Decision { retry_after, ..part }
     };
     replies.iter().map(part).collect()
 }
 
-pub(super) fn decision_of(limiter: &Arc<str>, reply: &Reply, degraded: bool) -> Decision {
+pub(super) fn decision_of(
+    limiter: &Arc<str>,
+    reply: &Reply,
+    degraded: bool,
+    shadow: bool,
+) -> Decision {
     let refused = reply.outcome != Outcome::Granted;
     Decision {
         limiter: Arc::clone(limiter),
@@ -181,6 +189,7 @@ pub(super) fn decision_of(limiter: &Arc<str>, reply: &Reply, degraded: bool) -> 
         retry_after: refused.then(|| Duration::from_millis(reply.retry_after_ms)),
         counted: true,
         degraded,
+        shadow,
         shadowed: None,
         blocked: reply.outcome == Outcome::Blocked,
         at: UNIX_EPOCH + Duration::from_millis(reply.now_ms),

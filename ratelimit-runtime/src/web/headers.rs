@@ -61,12 +61,12 @@ pub enum Headers {
     /// bucket can have more permits left than its rate. A response has no
     /// `RateLimit` if nothing was counted: the request costs 0 permits, or more than the limit ever grants, or is
     /// rejected because other requests wait already. There is none while the store is unavailable either, because a
-    /// process then knows only its own calls, nor for a call that only shadow mode admitted.
+    /// process then knows only its own calls, nor of a limiter in shadow mode, because clients would wait for its permits.
     ///
     /// [draft]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/11/
     #[default]
     Ietf,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the strictest limit.
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the strictest limit that is enforced.
     /// The first is the most that can remain: the rate, or the burst of a token bucket. The last is the time at which
     /// the whole quota is free again, in seconds since the Unix epoch.
     XRateLimit,
@@ -185,7 +185,8 @@ fn written(policies: &[Policy<'_>]) -> Option<HeaderValue> {
 }
 
 fn write_x_rate_limit(reported: Reported<'_>, headers: &mut HeaderMap) {
-    let Some(strictest) = reported.decision.and_then(|decision| decision.parts().first()) else {
+    let parts = reported.decision.map(Decision::parts).unwrap_or_default();
+    let Some(strictest) = parts.iter().find(|part| !part.shadow).or(parts.first()) else {
         return;
     };
     let Some(quota) = strictest.quota() else { return };
@@ -201,7 +202,7 @@ fn write_x_rate_limit(reported: Reported<'_>, headers: &mut HeaderMap) {
 /// Returns whether the remaining permits are reliable: reported by a store, for an enforced limit.
 /// While the store is unavailable, each process knows only its own calls.
 fn is_reported(part: &Decision) -> bool {
-    part.counted && part.quota().is_some() && part.shadowed().is_none() && !part.is_degraded()
+    part.counted && part.quota().is_some() && !part.shadow && !part.is_degraded()
 }
 
 /// One limit as described to clients.

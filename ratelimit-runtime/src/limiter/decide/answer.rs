@@ -149,19 +149,25 @@ impl Core {
 
     /// Builds the decision on a request from the store's replies for all limits of the key.
     pub(in crate::limiter) fn decision(&self, heard: &Heard, degraded: bool) -> Decision {
-        let (Heard { reply, parts }, key) = (heard, &self.family.key);
-        let decision = decision_of(key, reply, degraded);
+        let Heard { reply, parts } = heard;
+        let decision = self.decision_of(reply, degraded);
         let Some(parts) = parts else { return decision };
         let several = reply.outcome != Outcome::Granted && reply.violated != 0;
         let decision = Decision {
             violated: several.then(|| self.violated(reply)),
-            parts: Some(parts_of(key, parts, degraded)),
+            parts: Some(parts_of(parts, |reply| self.decision_of(reply, degraded))),
             ..decision
         };
         match reply.outcome {
             Outcome::Blocked => decision.blocked_for(Duration::from_millis(reply.retry_after_ms)),
             _ => decision,
         }
+    }
+
+    /// Builds the decision of one limit from its reply.
+    pub(super) fn decision_of(&self, reply: &Reply, degraded: bool) -> Decision {
+        let shadow = self.shadowed.load(Ordering::Acquire);
+        decision_of(&self.family.key, reply, degraded, shadow)
     }
 
     /// Returns the limits that rejected a request.

@@ -55,12 +55,12 @@ pub(crate) fn decide_by_name(
     let (reply, rejects) = match taken {
         Some(Some(Ok(spent))) => {
             family.count_admitted(spent.is_near_limit());
-            return Some(Ok(decision_of(&family.key, &Reply::of_spent(&spent), false)));
+            return Some(Ok(decision_of(&family.key, &Reply::of_spent(&spent), false, false)));
         }
         Some(taken) => taken?.err()?,
         None => begin(limits, (store, generation), family, name, permits, given)?,
     };
-    let decision = || decision_of(&family.key, &reply, false);
+    let decision = || decision_of(&family.key, &reply, false, false);
     match reply.outcome {
         Outcome::Granted => {
             family.count_admitted(reply.config.is_near_limit(reply.remaining));
@@ -103,7 +103,8 @@ fn begin(
     let rule = Rule::common(limits, family, name, given)?;
     let numbers = rule.numbers.as_ref().ok()?;
     let counted = numbers.config.mode == Mode::Overall && !numbers.follow;
-    if !counted || rule.generation != generation || rule.penalty().is_some() {
+    let is_plain = rule.penalty().is_none() && !rule.is_shadowed();
+    if !counted || rule.generation != generation || !is_plain {
         return None;
     }
     let keys = StateKeys::new([&*limits.key_prefix, name].concat());
@@ -216,7 +217,7 @@ impl Core {
 
     /// Returns the decision for the reply to such a call.
     pub(in crate::limiter) fn decided(&self, reply: &Reply) -> Decision {
-        let decision = decision_of(&self.family.key, reply, false);
+        let decision = self.decision_of(reply, false);
         if reply.outcome == Outcome::Granted { decision } else { decision.in_shadow() }
     }
 
