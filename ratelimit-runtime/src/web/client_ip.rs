@@ -25,7 +25,8 @@ const PREFIX: u8 = 64;
 /// written by the client, or by a proxy that only the client trusts. Without trusted proxies both
 /// headers are ignored. An entry that is malformed or obfuscated (`unknown`, `_hidden`) hides what
 /// is behind it, and the proxy that wrote it counts as the client. So does the peer if the two
-/// headers contradict each other, since only one of them was written by the proxy. The first request with such a header
+/// headers contradict each other, since only one of them was written by the proxy. Let the proxies remove the other one,
+/// or a client that adds it is not counted by its address. The first request with such a header
 /// from a peer in a private network that is no trusted proxy is reported as [`Event::UntrustedProxy`].
 ///
 /// In a key, all IPv6 addresses of one `/64` are one client, because a host can use any of them. An IPv4 address that is
