@@ -291,12 +291,14 @@ impl Link {
     }
 
     /// Discards the connections that missed a reply: another connection found the server, and these may lead
-    /// to one that is gone. If that other one had to be opened since the gate `closed`, so may all that are older.
+    /// to one that is gone. If that other one had to be opened since the call that closed the gate, so may all that are
+    /// older.
     fn replace_doubtful(&self, server: &Arc<str>, closed: Instant) {
         let of_engine = self.lines.of_engine().peer(server).live();
-        let is_new = of_engine.is_some_and(|live| live.opened.at > closed);
+        let new = of_engine.filter(|live| live.opened.at + self.deadline > closed);
+        let is_older = |live: &Live| new.as_ref().is_some_and(|new| live.opened.at < new.opened.at);
         for live in self.open_to(server) {
-            if live.is_doubtful() || is_new && live.opened.at < closed {
+            if live.is_doubtful() || is_older(&live) {
                 live.give_up();
             }
         }
