@@ -61,7 +61,7 @@ pub enum Headers {
     /// bucket can have more permits left than its rate. A response has no
     /// `RateLimit` if nothing was counted: the request costs 0 permits, or more than the limit ever grants, or is
     /// rejected because other requests wait already. There is none while the store is unavailable either, because a
-    /// process then knows only its own calls, nor of a limiter in shadow mode, because clients would wait for its permits.
+    /// process then knows only its own calls, nor for a limiter in shadow mode, because clients would wait for its permits.
     ///
     /// [draft]: https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/11/
     #[default]
