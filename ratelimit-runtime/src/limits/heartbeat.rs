@@ -19,10 +19,10 @@ use crate::{
     store::{Counts, Heartbeat, RedisStore},
 };
 
-/// The heartbeat interval, and the delay of the first heartbeat after the start: processes that
-/// start together soon know of each other.
+/// The heartbeat interval, and the interval after the start, from which it grows: processes that
+/// start together know of each other after their second heartbeats.
 const EVERY: Duration = Duration::from_secs(10);
-const FIRST_AFTER: Duration = Duration::from_secs(1);
+const AT_FIRST: Duration = Duration::from_secs(1);
 /// The maximum number of templates with counts in a heartbeat: those with the most calls.
 const BUSIEST: usize = 64;
 
@@ -31,15 +31,15 @@ pub(super) fn start(limits: &Limits) {
     let (weak, made) = (Arc::downgrade(&limits.services), Arc::downgrade(&limits.made));
     limits.services.engine.spawn_endless(async move {
         let mut process = Process::this();
-        let mut wait = FIRST_AFTER;
+        let mut wait = AT_FIRST;
         loop {
             tokio::time::sleep(wait).await;
-            wait = (wait * 2).min(EVERY);
             let Some(services) = weak.upgrade() else { return };
             if let Some(made) = made.upgrade() {
                 process.limiters = busiest(&made.registry);
             }
             process.beat(&services).await;
+            wait = clock::instant().duration_since(services.members.since).clamp(AT_FIRST, EVERY);
         }
     });
 }
