@@ -178,7 +178,7 @@ pub enum Event {
         /// Its `maxmemory-policy`, which should be `noeviction`.
         policy: String,
     },
-    /// A request from a private network has a header of proxies, but its peer is not one of the `trusted_proxies`. If the
+    /// A request from a private network names a client in its headers, but its peer is not one of the `trusted_proxies`. If the
     /// peer is a proxy, all clients behind it count as one `web::ClientIp`. Reported once.
     #[non_exhaustive]
     UntrustedProxy {

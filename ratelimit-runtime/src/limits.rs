@@ -21,7 +21,7 @@ use std::{
 };
 
 use once_cell::sync::OnceCell;
-use ratelimit_spec::Network;
+use ratelimit_spec::{HeaderName, Network};
 
 use self::scope::Scope;
 pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
@@ -83,6 +83,11 @@ struct Made {
         expect(dead_code, reason = "only web frameworks have clients")
     )]
     trusted_proxies: Option<Vec<Network>>,
+    #[cfg_attr(
+        not(feature = "_web"),
+        expect(dead_code, reason = "only web frameworks have clients")
+    )]
+    client_ip_header: Option<HeaderName>,
     /// Whether a proxy that is not trusted was reported.
     #[cfg_attr(
         not(feature = "_web"),
@@ -203,6 +208,13 @@ impl Limits {
             Some(proxies) => contains(proxies),
             None => contains(self.services.current().trusted_proxies()),
         }
+    }
+
+    /// Returns the only header in which trusted proxies name the client, if it is only one.
+    #[cfg(feature = "_web")]
+    pub(crate) fn client_ip_header(&self) -> Option<HeaderName> {
+        let chosen = self.made.client_ip_header.clone();
+        chosen.or_else(|| self.services.current().client_ip_header().cloned())
     }
 
     /// Returns whether no proxy that is not trusted was reported before.

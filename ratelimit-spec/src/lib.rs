@@ -12,6 +12,7 @@ pub mod calendar;
 mod check;
 mod conflict;
 pub mod duration;
+mod header_name;
 pub mod key;
 mod limit;
 pub mod limits_file;
@@ -31,6 +32,7 @@ pub use algorithm::Algorithm;
 pub use calendar::{Calendar, CalendarUnit, TimeZone};
 pub use conflict::Conflict;
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
+pub use header_name::{HeaderName, HeaderNameError};
 pub use key::{KeyWriter, MAX_NAME, PrefixError, check_prefix, safe_name};
 pub use limit::{Limit, in_order, together};
 pub use limits_file::{

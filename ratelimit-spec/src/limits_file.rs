@@ -14,6 +14,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::header_name::HeaderName;
 use crate::network::Network;
 use crate::settings::Settings;
 use crate::words::{WordError, words};
@@ -84,6 +85,8 @@ pub struct LimitsFile {
     pub tls_ca: Option<String>,
     /// The proxies that are trusted to name the address of a client.
     pub trusted_proxies: Vec<Network>,
+    /// The header in which they do so, if it is only one.
+    pub client_ip_header: Option<HeaderName>,
     /// The settings that apply if no others do.
     pub default: Settings,
     /// The limiters, in the order of the file.
@@ -195,6 +198,7 @@ impl Default for LimitsFile {
             max_remembered: None,
             tls_ca: None,
             trusted_proxies: Vec::new(),
+            client_ip_header: None,
             default: Settings::default(),
             limiters: Vec::new(),
             prefixes: Vec::new(),
@@ -284,6 +288,7 @@ impl fmt::Debug for LimitsFile {
             .field("max_remembered", &self.max_remembered)
             .field("tls_ca", &self.tls_ca)
             .field("trusted_proxies", &self.trusted_proxies)
+            .field("client_ip_header", &self.client_ip_header)
             .field("default", &self.default)
             .field("limiters", &self.limiters)
             .field("prefixes", &self.prefixes)

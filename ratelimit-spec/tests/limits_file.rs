@@ -44,6 +44,8 @@ fn every_option_is_read() {
     assert_eq!(file.tls_ca.as_deref(), Some("/etc/ssl/redis-ca.pem"));
     let proxies: Vec<_> = file.trusted_proxies.iter().map(ToString::to_string).collect();
     assert_eq!(proxies, ["10.0.0.0/8", "2001:db8:1::/48"]);
+    let header = file.client_ip_header.as_ref().map(ratelimit_spec::HeaderName::as_str);
+    assert_eq!(header, Some("x-forwarded-for"));
     assert_eq!(file.key_prefix.as_deref(), Some("shop:"));
     assert_eq!((file.revision, file.instances), (Some(7), Some(4)));
     assert_eq!(file.deadline, Some(Duration::from_millis(100)));
@@ -144,7 +146,7 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
             "backend: redis\n",
             "1:1: unknown field `backend`; expected `store`, `tls_ca`, `key_prefix`, `revision`, \
              `strict`, `unmatched`, `shadow`, `deadline`, `instances`, `max_remembered`, \
-             `trusted_proxies`, `default`, `limiters` or `prefixes`",
+             `trusted_proxies`, `client_ip_header`, `default`, `limiters` or `prefixes`",
         ),
         (
             "rate: 5\n",
@@ -197,7 +199,7 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
             "checkout: { rate: 5, per: 1s }\n",
             "1:1: unknown field `checkout`; expected `store`, `tls_ca`, `key_prefix`, `revision`, \
              `strict`, `unmatched`, `shadow`, `deadline`, `instances`, `max_remembered`, \
-             `trusted_proxies`, `default`, `limiters` or `prefixes`; a limiter belongs under `limiters`",
+             `trusted_proxies`, `client_ip_header`, `default`, `limiters` or `prefixes`; a limiter belongs under `limiters`",
         ),
         (
             "limiters:\n  a: { permits: 2, refund_if: x, actual: x, bind: x, fallback: x, skip_if: x }\n",
@@ -741,6 +743,11 @@ fn a_value_of_the_wrong_kind_is_refused() {
         (
             "store: 5\n",
             "1:8: `store` cannot be `5`; write `memory` or a URL such as `redis://127.0.0.1:6379/0`",
+        ),
+        (
+            "client_ip_header: X-Real-IP, X-Forwarded-For\n",
+            "1:19: `X-Real-IP, X-Forwarded-For` is not the name of a header; write one such as \
+             `x-forwarded-for`",
         ),
         (
             "trusted_proxies: 10.0.0.0/8\n",

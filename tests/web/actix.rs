@@ -17,7 +17,7 @@ use actix_web::{
     dev::{Payload, ServerHandle, Service, ServiceRequest, ServiceResponse},
     error::{ErrorServiceUnavailable, PayloadError},
     rt::System,
-    test::{TestRequest, call_service, init_service},
+    test::{TestRequest, call_service, init_service, read_body},
     web::{self, ServiceConfig},
 };
 use http::{StatusCode, Version};
@@ -223,6 +223,27 @@ async fn a_middleware_may_say_who_the_peer_is() {
         let answer = server.post(&format!("/{ip}:2")).await;
         assert_eq!(answer.status(), StatusCode::TOO_MANY_REQUESTS);
     }
+}
+
+#[test]
+fn the_header_that_is_set_names_the_client() {
+    System::new().block_on(async {
+        let builder = Limits::builder().memory().no_limits_file();
+        let builder = builder.trusted_proxies(["192.0.2.1"]).client_ip_header("x-real-ip");
+        let limits = builder.build().await.unwrap();
+        let limit = Limit::new("named:{ip}", quota(1, MINUTE)).limits(&limits);
+        let resource = web::resource("/").wrap(limit).to(async |ip: ClientIp| ip.to_string());
+        let app = init_service(App::new().service(resource)).await;
+        for (client, status) in [("203.0.113.1", 200), ("203.0.113.2", 200), ("203.0.113.1", 429)] {
+            let request = TestRequest::default().peer_addr("192.0.2.1:1".parse().unwrap());
+            let request = request.append_header(("x-real-ip", client)).to_request();
+            let answer = call_service(&app, request).await;
+            assert_eq!(answer.status(), status);
+            if status == 200 {
+                assert_eq!(read_body(answer).await, client);
+            }
+        }
+    });
 }
 
 /// HTTP/2 bounds their bytes alone, and compresses them: the request of this test is 25 KB long.

@@ -48,6 +48,33 @@ async fn a_reload_changes_whom_the_program_trusts() {
     assert_eq!(client(&limits).await, "203.0.113.7");
 }
 
+/// Behind proxies that write `X-Forwarded-For` and pass on `Forwarded`, a client could hide its address.
+#[tokio::test]
+async fn only_the_header_that_is_set_names_the_client() {
+    let mut headers = headers();
+    headers.insert("forwarded", "for=198.51.100.1".parse().unwrap());
+    headers.insert("cf-connecting-ip", "2001:db8::7".parse().unwrap());
+    let client = async |limits: &Limits| {
+        let find = async { ClientIp::from_headers([10, 0, 0, 1].into(), &headers).to_string() };
+        limits.scope(find).await
+    };
+    let yaml = "trusted_proxies: [10.0.0.0/8]\n";
+    assert_eq!(client(&by_file(yaml).await.0).await, "10.0.0.1", "which one is the client's?");
+
+    let yaml = format!("{yaml}client_ip_header: X-Forwarded-For\n");
+    assert_eq!(client(&by_file(&yaml).await.0).await, "203.0.113.7");
+
+    for (header, expected) in [
+        ("forwarded", "198.51.100.1"),
+        ("CF-Connecting-IP", "2001:db8::7"),
+        ("x-real-ip", "10.0.0.1"),
+    ] {
+        let builder = Limits::builder().memory().limits_yaml(&yaml).client_ip_header(header);
+        let limits = builder.build().await.unwrap();
+        assert_eq!(client(&limits).await, expected, "{header} of the builder goes first");
+    }
+}
+
 /// Limits that trust one network, and the networks of the proxies that they report.
 async fn reporting() -> (Limits, mpsc::Receiver<String>) {
     let (sender, reported) = mpsc::channel();
@@ -101,6 +128,21 @@ async fn what_is_no_range_of_addresses_keeps_a_program_from_starting() {
     });
     let problems: Vec<_> = error.problems().iter().map(ToString::to_string).collect();
     assert_eq!(problems, expected);
+}
+
+#[tokio::test]
+async fn what_is_no_name_of_a_header_keeps_a_program_from_starting() {
+    let expected = |text: &str| {
+        format!("`{text}` is not the name of a header; write one such as `x-forwarded-for`")
+    };
+    for name in ["", "X-Real-IP:", "client ip"] {
+        let builder = Limits::builder().memory().no_limits_file().client_ip_header(name);
+        let error = builder.build().await.unwrap_err().to_string();
+        assert!(error.contains(&expected(name)), "{error}");
+    }
+    let builder = Limits::builder().memory().limits_yaml("client_ip_header: X Real IP\n");
+    let error = builder.build().await.unwrap_err().to_string();
+    assert!(error.contains(&expected("X Real IP")), "{error}");
 }
 
 #[test]

@@ -109,8 +109,8 @@ impl fmt::Display for Event {
             ),
             Self::UntrustedProxy { network } => write!(
                 f,
-                "a request from a peer in {network} has a `Forwarded` or `X-Forwarded-For` header, which is ignored because \
-                 the peer is not among the `trusted_proxies`; if it is a proxy, add its network there, or all clients \
+                "a request from a peer in {network} has a header of proxies with the address of a client, which is ignored \
+                 because the peer is not among the `trusted_proxies`; if it is a proxy, add its network there, or all clients \
                  behind it share one limit"
             ),
             Self::MembersUnavailable { error } => {

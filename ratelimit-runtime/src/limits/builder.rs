@@ -75,6 +75,7 @@ pub struct LimitsBuilder {
     shadow: Option<bool>,
     tls_ca: Option<PathBuf>,
     trusted_proxies: Option<Vec<String>>,
+    client_ip_header: Option<String>,
     clock: Option<Clock>,
     span_one_in: u32,
     watch: Option<Duration>,
@@ -180,6 +181,15 @@ impl LimitsBuilder {
     #[cfg(any(feature = "actix", feature = "axum", feature = "tonic", feature = "tower"))]
     pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item: Into<String>>) -> Self {
         self.trusted_proxies = Some(proxies.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Reads the client of a request only from this header of the trusted proxies: `forwarded`, or one with a list of
+    /// addresses or a single one, such as `x-forwarded-for` or `x-real-ip`. It replaces that of the limits file.
+    /// `web::ClientIp` describes when that is necessary.
+    #[cfg(any(feature = "actix", feature = "axum", feature = "tonic", feature = "tower"))]
+    pub fn client_ip_header(mut self, name: impl Into<String>) -> Self {
+        self.client_ip_header = Some(name.into());
         self
     }
 
@@ -342,7 +352,8 @@ impl LimitsBuilder {
 
         metrics::describe();
         let fixed = file::Fixed::of(file.as_ref().map(|file| &file.limits), &self.chosen());
-        let Program { key_prefix, deadline, remembered, shown, trusted_proxies, store } = program;
+        let Program { key_prefix, deadline, remembered, shown, store, .. } = program;
+        let Program { trusted_proxies, client_ip_header, .. } = program;
         let events = Events::to(self.on_event, Arc::clone(&engine));
         // Redis has its own time, which continues while tokio's is paused.
         let pauses = !matches!(store, Chosen::Redis(..));
@@ -388,6 +399,7 @@ impl LimitsBuilder {
             origin,
             settings: shown,
             trusted_proxies,
+            client_ip_header,
             has_reported_proxy: AtomicBool::default(),
         };
         let limits = Limits { services, made: Arc::new(made) };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-#[cfg(feature = "_web")]
-use ratelimit_spec::Network;
 use ratelimit_spec::{
     Conflict, LimiterEntry, LimitsFile, Match, Merged, Override, Per, PrefixEntry, Settings, Wait,
 };
+#[cfg(feature = "_web")]
+use ratelimit_spec::{HeaderName, Network};
 
 use tokio::time::Instant;
 
@@ -98,6 +98,11 @@ impl Current {
     #[cfg(feature = "_web")]
     pub(crate) fn trusted_proxies(&self) -> &[Network] {
         self.file.as_ref().map_or(&[], |limits| &limits.trusted_proxies)
+    }
+
+    #[cfg(feature = "_web")]
+    pub(crate) fn client_ip_header(&self) -> Option<&HeaderName> {
+        self.file.as_ref()?.client_ip_header.as_ref()
     }
 
     pub(crate) fn instances(&self) -> Option<u32> {

@@ -11,12 +11,9 @@ use actix_web::{
     FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, dev::Payload,
     http::StatusCode,
 };
-use http::header::FORWARDED;
 use ratelimit_spec::RefundOn;
 
-use super::{
-    ClientIp, Headers, client_ip::X_FORWARDED_FOR, judge, problem, response, unknown_peer,
-};
+use super::{ClientIp, Headers, judge, problem, response, unknown_peer};
 use crate::{FromRejection, Limits, Rejection, refund::Judged};
 
 /// Responds like [`web::response`](response), with the headers of [`Headers::Ietf`].
@@ -60,10 +57,12 @@ impl FromRequest for ClientIp {
     type Future = Ready<Result<Self, Rejection>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let is_of_proxy = |name: &_| [FORWARDED, X_FORWARDED_FOR].contains(name);
-        let headers = heads::of_headers(request.headers(), is_of_proxy);
-        let peer = peer(request).ok_or_else(|| unknown_peer(&Limits::current(), &"{ip}".into()));
-        ready(peer.map(|peer| Self::from_headers(peer.ip(), &headers)))
+        ready(Limits::with_scope(|limits, _| {
+            let peer = peer(request).ok_or_else(|| unknown_peer(limits, &"{ip}".into()))?;
+            let headers =
+                heads::of_headers(request.headers(), |name| Self::is_named_by(limits, name));
+            Ok(Self::of(limits, peer.ip(), &headers))
+        }))
     }
 }
 

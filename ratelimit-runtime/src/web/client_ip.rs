@@ -6,14 +6,14 @@ use std::{
 };
 
 use http::{
-    HeaderMap, HeaderName,
-    header::{FORWARDED, HeaderValue},
+    HeaderMap, HeaderName, HeaderValue,
+    header::{FORWARDED, ValueIter},
 };
 
 use super::forwarded;
 use crate::{Event, KeyPart, Limits, key::PlainPart};
 
-pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The length of the IPv6 prefix that a provider usually assigns to one customer.
 const PREFIX: u8 = 64;
@@ -24,10 +24,14 @@ const PREFIX: u8 = 64;
 /// in `Forwarded` or `X-Forwarded-For` that is no trusted proxy: entries further to the left were
 /// written by the client, or by a proxy that only the client trusts. Without trusted proxies both
 /// headers are ignored. An entry that is malformed or obfuscated (`unknown`, `_hidden`) hides what
-/// is behind it, and the proxy that wrote it counts as the client. So does the peer if the two
-/// headers contradict each other, since only one of them was written by the proxy. Let the proxies remove the other one,
-/// or a client that adds it is not counted by its address. The first request with such a header
-/// from a peer in a private network that is no trusted proxy is reported as [`Event::UntrustedProxy`].
+/// is behind it, and the proxy that wrote it counts as the client.
+///
+/// If the two headers contradict each other, the peer counts as the client, since it wrote only one of them.
+/// Unless the proxies remove the other one, set [`client_ip_header`], or a client that adds it is not counted by its
+/// address. With that setting only the header that it names is read.
+///
+/// The first request with such a header from a peer in a private network that is no trusted proxy is reported as
+/// [`Event::UntrustedProxy`].
 ///
 /// In a key, all IPv6 addresses of one `/64` are one client, because a host can use any of them. An IPv4 address that is
 /// mapped into IPv6 is an IPv4 address.
@@ -53,6 +57,7 @@ const PREFIX: u8 = 64;
 /// ```
 ///
 /// [trusted proxy]: crate::LimitsBuilder::trusted_proxies
+/// [`client_ip_header`]: crate::LimitsBuilder::client_ip_header
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientIp {
     address: IpAddr,
@@ -84,18 +89,30 @@ impl ClientIp {
     pub(crate) fn of(limits: &Limits, peer: IpAddr, headers: &HeaderMap) -> Self {
         let peer = peer.to_canonical();
         let address = if limits.trusts(peer) {
-            client_behind(peer, headers, |ip| limits.trusts(ip))
+            client_behind(limits, peer, headers)
         } else {
             report_proxy(limits, peer, headers);
             peer
         };
         Self { address, prefix: PREFIX }
     }
+
+    /// Returns whether this header can name the client.
+    #[cfg(feature = "actix")]
+    pub(super) fn is_named_by(limits: &Limits, header: &HeaderName) -> bool {
+        match limits.client_ip_header() {
+            Some(only) => only.as_str() == header,
+            None => [FORWARDED, X_FORWARDED_FOR].contains(header),
+        }
+    }
 }
 
 /// Reports a peer that is probably a proxy, once: behind it, all clients would count as one.
 fn report_proxy(limits: &Limits, peer: IpAddr, headers: &HeaderMap) {
-    let is_forwarded = || headers.contains_key(X_FORWARDED_FOR) || headers.contains_key(FORWARDED);
+    let is_forwarded = || match limits.client_ip_header() {
+        Some(only) => headers.contains_key(only.as_str()),
+        None => headers.contains_key(X_FORWARDED_FOR) || headers.contains_key(FORWARDED),
+    };
     if let Some(network) = private_network(peer)
         && is_forwarded()
         && limits.is_first_proxy()
@@ -125,14 +142,19 @@ fn private_network(peer: IpAddr) -> Option<&'static str> {
 }
 
 /// Returns the client behind a trusted proxy.
-fn client_behind(peer: IpAddr, headers: &HeaderMap, trusts: impl Fn(IpAddr) -> bool) -> IpAddr {
-    let by = |name, read: Read| by_header(peer, headers, name, read, &trusts);
-    let forwarded = by(FORWARDED, forwarded::addresses);
-    let x_forwarded_for = by(X_FORWARDED_FOR, forwarded::x_addresses);
-    match (forwarded, x_forwarded_for) {
-        (Some(one), Some(other)) if one != other => peer,
-        (one, other) => one.or(other).unwrap_or(peer),
-    }
+fn client_behind(limits: &Limits, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    let by = |lines, read: Read| by_header(peer, lines, read, |ip| limits.trusts(ip));
+    let by_forwarded = || by(headers.get_all(FORWARDED).iter(), forwarded::addresses);
+    let by_list = |lines| by(lines, forwarded::x_addresses);
+    let client = match limits.client_ip_header() {
+        Some(only) if only.as_str() == FORWARDED => by_forwarded(),
+        Some(only) => by_list(headers.get_all(only.as_str()).iter()),
+        None => match (by_forwarded(), by_list(headers.get_all(X_FORWARDED_FOR).iter())) {
+            (Some(one), Some(other)) if one != other => None,
+            (one, other) => one.or(other),
+        },
+    };
+    client.unwrap_or(peer)
 }
 
 /// Reads a line of a header, from right to left.
@@ -141,12 +163,11 @@ type Read = fn(&str) -> Vec<Option<IpAddr>>;
 /// Returns the client named by one header, if the request has it. All its lines form one list.
 fn by_header(
     peer: IpAddr,
-    headers: &HeaderMap,
-    name: HeaderName,
+    lines: ValueIter<'_, HeaderValue>,
     read: Read,
     trusts: impl Fn(IpAddr) -> bool,
 ) -> Option<IpAddr> {
-    let mut lines = headers.get_all(name).iter().peekable();
+    let mut lines = lines.peekable();
     lines.peek()?;
     let of_line = |line: &HeaderValue| read(&String::from_utf8_lossy(line.as_bytes()));
     let mut client = peer;

@@ -119,6 +119,17 @@ pub(super) const FILE_FIELDS: &[FileField] = &[
         read: |field, shape, file, report| file.trusted_proxies = networks(field, shape, report),
     },
     FileField {
+        name: "client_ip_header",
+        about: "The header in which the trusted proxies name the client.",
+        shape: Shape::Text("the name of a header such as `x-forwarded-for`", "x-forwarded-for"),
+        default: None,
+        read: |field, shape, file, report| {
+            file.client_ip_header = report
+                .text(field, &shape.expected())
+                .and_then(|text| text.parse().map_err(|error| report.refuse(field, &error)).ok());
+        },
+    },
+    FileField {
         name: "default",
         about: "What applies where nothing else does.",
         shape: Shape::Other(

@@ -8,7 +8,7 @@ use std::{
 };
 
 use ratelimit_spec::{
-    LimitsFile, Network, Step, check_prefix, expand_env, format_duration,
+    HeaderName, LimitsFile, Network, Step, check_prefix, expand_env, format_duration,
     limits_file::{check_deadline, check_max_remembered, check_revision},
 };
 
@@ -33,6 +33,7 @@ pub(super) struct Program {
     /// As in the report.
     pub(super) shown: [Setting; 2],
     pub(super) trusted_proxies: Option<Vec<Network>>,
+    pub(super) client_ip_header: Option<HeaderName>,
     pub(super) store: Chosen,
 }
 
@@ -68,6 +69,7 @@ impl LimitsBuilder {
             sound(checked, problems);
         }
         let trusted_proxies = self.networks(problems);
+        let client_ip_header = sound(self.header_name(), problems);
         let ((deadline, shown), (remembered, also_shown)) = (deadline?, remembered?);
         Some(Program {
             key_prefix: key_prefix?,
@@ -75,6 +77,7 @@ impl LimitsBuilder {
             remembered,
             shown: [shown, also_shown],
             trusted_proxies: trusted_proxies?,
+            client_ip_header: client_ip_header?,
             store: store?,
         })
     }
@@ -195,6 +198,11 @@ impl LimitsBuilder {
         // Every one is read, so that all problems are reported.
         let read: Vec<Option<Network>> = read.collect();
         read.into_iter().collect::<Option<_>>().map(Some)
+    }
+
+    fn header_name(&self) -> Result<Option<HeaderName>, Box<Problem>> {
+        let name = self.client_ip_header.as_deref().map(str::parse).transpose();
+        name.map_err(|error| refused("client_ip_header", format!("in `client_ip_header`: {error}")))
     }
 
     fn certificates(
