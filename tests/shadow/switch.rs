@@ -7,6 +7,7 @@ use std::{
 };
 
 use ratelimit_runtime::{Event, Limits, LimitsBuilder, report::Source, test_util::ManualClock};
+use tests::limits_file::LimitsFile;
 use tokio::time::timeout;
 
 use super::{counted, embedded, granted, overruled};
@@ -153,4 +154,31 @@ async fn a_reload_switches_it_on_and_off() {
     limiter.try_acquire(1).await.unwrap_err();
     assert_eq!(limiter.available_permits().await.unwrap(), 0, "no change of numbers, no reset");
     fs::remove_file(path).unwrap();
+}
+
+/// The callers behind one that was really granted waited for their own permits.
+#[tokio::test]
+async fn a_reload_admits_every_waiting_call_though_some_permits_are_free() {
+    let yaml = |rate: u32, shadow: bool| {
+        format!("limiters:\n  x: {{ rate: {rate}, per: 1h, shadow: {shadow} }}\n")
+    };
+    let file = LimitsFile::new(&yaml(1, false));
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    let limiter = limits.configured("x");
+    granted(limiter.acquire(1).await);
+    let mut waiters = Vec::new();
+    for _ in 0..5 {
+        let limiter = limiter.clone();
+        waiters.push(tokio::spawn(async move { limiter.acquire(1).await }));
+    }
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    // Other numbers than before: the state is reset.
+    file.write(&yaml(2, true));
+    limits.reload().unwrap();
+    let mut shadowed = 0;
+    for waiter in waiters {
+        let permit = timeout(Duration::from_secs(10), waiter).await.expect("a call still waits");
+        shadowed += u32::from(permit.unwrap().unwrap().shadowed().is_some());
+    }
+    assert_eq!(shadowed, 3);
 }

@@ -395,7 +395,7 @@ fn outcome(
             Outcome::Granted => granted.push(Granted {
                 decision: asked.core.decision(&heard, replies.degraded),
                 taken: Taken::by(asked, &replies, source),
-                again_ms: heard.reply.retry_after_ms,
+                again_ms: if asked.rule.is_shadowed() { 0 } else { heard.reply.retry_after_ms },
                 overruled: None,
             }),
             Outcome::NotTaken => {}
