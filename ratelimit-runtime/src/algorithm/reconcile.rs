@@ -62,6 +62,8 @@ pub(crate) struct Shared {
 pub(crate) struct Change {
     /// When the change was made, in microseconds by the store's clock.
     pub(crate) made_us: u64,
+    /// The same by the clock that counts, in milliseconds.
+    pub(crate) made_ms: u64,
     /// Until when no announcement replaces the change.
     pub(crate) held_until_ms: u64,
 }
@@ -124,7 +126,18 @@ impl Stored {
 
     /// The time for which no announcement replaces the configuration, in milliseconds.
     pub(crate) fn held_for_ms(&self, now: u64) -> u64 {
-        self.change().map_or(0, |change| change.held_until_ms.saturating_sub(now))
+        let held = |change: &Change| change.held_until_ms.saturating_sub(now.max(change.made_ms));
+        self.change().map_or(0, held)
+    }
+
+    /// Dates a change that was made before the clock was set back as the oldest. It is held as long as when it was made.
+    fn redate(&mut self, now: u64) {
+        let held_until_ms = now.saturating_add(self.held_for_ms(now));
+        let change = self.history.as_mut().and_then(|history| history.change.as_mut());
+        let latest = now.saturating_add(MOST_EARLY_US / 1000);
+        if let Some(change) = change.filter(|change| change.made_ms > latest) {
+            *change = Change { made_us: 0, made_ms: 0, held_until_ms };
+        }
     }
 
     /// Sets another configuration, with this one among the earlier ones.
@@ -255,9 +268,13 @@ pub(crate) fn reconcile(
         return (stored, Reconciliation::default());
     }
     let asserting = matches!(assertion, Assertion::First(_));
+    let is_same = stored.config().same_limit(&own);
+    if asserting || !is_same {
+        stored.redate(now);
+    }
     let newer = stored.is_older_than(epoch, now);
 
-    if stored.config().same_limit(&own) {
+    if is_same {
         if !asserting {
             if now >= stored.heartbeat_ms.saturating_add(HEARTBEAT_MS) || now < stored.heartbeat_ms
             {

@@ -335,7 +335,7 @@ impl Store for MemoryStore {
             }
             state.used.trim(&config, now);
             let held_until_ms = if hold_ms > 0 { now.saturating_add(hold_ms) } else { 0 };
-            state.write(config, Change { made_us, held_until_ms }, now);
+            state.write(config, Change { made_us, made_ms: now, held_until_ms }, now);
             state.withdraw();
             true
         }))

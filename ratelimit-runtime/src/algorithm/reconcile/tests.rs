@@ -24,7 +24,7 @@ fn created(rate: u64, epoch: Epoch, now: u64) -> Stored {
 }
 
 fn written(rate: u64, made_us: u64, held_until_ms: u64, before: Stored) -> Stored {
-    let change = Change { made_us, held_until_ms };
+    let change = Change { made_us, made_ms: made_us / 1000, held_until_ms };
     Stored::written(config(rate), change, Some(before), made_us / 1000)
 }
 
@@ -129,6 +129,23 @@ fn a_change_that_is_held_stays_until_its_deadline() {
     assert_eq!(held.held_for_ms(59_000), 1_000);
     assert_eq!(first(held.clone(), 10, younger, 59_999).1, Some(Reconciled::Followed));
     assert_eq!(first(held, 10, younger, 60_000).1, Some(Reconciled::Carried));
+}
+
+#[test]
+fn a_change_from_before_the_clock_was_set_back_is_the_oldest_and_held_as_long_again() {
+    const YEAR: u64 = 31_536_000_000;
+    const DAY: u64 = 86_400_000;
+    let made = YEAR + DAY;
+    let changed = written(2, made * 1000, made + 5_000, created(10, OLD, 0));
+    assert_eq!(changed.held_for_ms(YEAR), 5_000);
+    let younger = Epoch { revision: 0, since: YEAR * 1000 };
+    let (changed, outcome) = first(changed, 10, younger, YEAR + 1_000);
+    assert_eq!(outcome, Some(Reconciled::Followed));
+    let (changed, outcome) = first(changed, 10, younger, YEAR + 5_999);
+    assert_eq!((outcome, changed.held_for_ms(YEAR + 5_999)), (Some(Reconciled::Followed), 1));
+    let ahead = Epoch { revision: 0, since: made * 1000 };
+    assert_eq!(first(changed.clone(), 10, ahead, YEAR + 6_000).1, Some(Reconciled::Followed));
+    assert_eq!(first(changed, 10, younger, YEAR + 6_000).1, Some(Reconciled::Carried));
 }
 
 #[test]

@@ -95,7 +95,7 @@ local function reconcile(own, now, stored, whole)
 
   local verdict = judge(own, now, stored)
   local event, epoch, change = verdict.event, verdict.epoch, verdict.change
-  if change and change.is_new then record_change(change, epoch, stored, now) end
+  if change then record_change(change, epoch, stored, now) end
   if event == RESET or event == CARRIED then
     return take_over(own, stored, event, verdict.is_reset, now), event
   elseif event == UNCHANGED then

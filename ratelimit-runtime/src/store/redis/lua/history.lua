@@ -82,17 +82,24 @@ end
 -- if it `is_new`. A hash without an epoch is Java's own, and an announcing process replaces it.
 local function change_of(stored, epoch, numbers_stored, asserting, now)
   local made, held, changed = string.match(stored.changed, '^(%d+):(%d+):(.+)$')
-  if changed == numbers_stored then return { made = tonumber(made), held = tonumber(held) } end
+  if changed == numbers_stored then
+    made, held = tonumber(made), tonumber(held)
+    if made <= now * 1000 + MOST_EARLY then return { made = made, held = held } end
+    -- The clock was set back: it is held as long as when it was made.
+    held = now + math.max(0, held - math.floor(made / 1000))
+    return { made = 0, held = held, is_redated = true }
+  end
   local name = name_of(numbers_stored)
   if epoch and epoch.name == name or (not epoch and asserting) then return nil end
   return { made = now * 1000 + 999, held = 0, is_new = true }
 end
 
--- Dates a new change, and remembers the configuration that it replaced.
+-- Records the date of a change, and remembers the configuration that a new one replaced.
 local function record_change(change, epoch, stored, now)
+  if not (change.is_new or change.is_redated) then return end
   local numbers = numbers_of(stored)
   date_change(change.made, change.held, numbers)
-  if epoch then remember(epoch.name, name_of(numbers), stored, now) end
+  if epoch and change.is_new then remember(epoch.name, name_of(numbers), stored, now) end
 end
 
 -- Returns whether our configuration is newer than the stored one.

@@ -6,7 +6,7 @@
 -- ARGV[3] of set_rate.lua; an empty list if no complete configuration is stored.
 local stored, whole = stored_config()
 if not whole then return {} end
-local held, changed = string.match(stored.changed, '^%d+:(%d+):(.+)$')
-local left = changed == numbers_of(stored) and tonumber(held) - now or 0
+local made, held, changed = string.match(stored.changed, '^(%d+):(%d+):(.+)$')
+local left = changed == numbers_of(stored) and held - math.max(now, math.floor(made / 1000)) or 0
 return { decimal(stored.rate), decimal(stored.per), rule_of(stored), decimal(stored.keep_alive),
   decimal(math.max(0, left)) }
