@@ -126,7 +126,11 @@ async fn what_a_user_lacks_is_an_error_that_says_so() {
     requirepass.exec(&mut server.connect().unwrap()).unwrap();
     for (url, advice) in [
         (server.url_for("app", "wrong"), "; correct the user or the password in the store URL"),
-        (server.url(), "; add `:password@` to the store URL, or `user:password@` for an ACL user"),
+        (
+            server.url(),
+            "; add `:password@` to the store URL, or `user:password@` for an ACL user; to a `unix://` URL, add \
+             `?pass=password`, or `?user=name&pass=password`",
+        ),
         (
             server.url_for("confined", PASSWORD),
             "; let the Redis user access all keys that begin with the `key_prefix`",
@@ -140,6 +144,25 @@ async fn what_a_user_lacks_is_an_error_that_says_so() {
         let error = builder.build().await.map(drop).unwrap_err().to_string();
         assert!(error.ends_with(advice), "{error}");
     }
+}
+
+/// The advice was to add `:password@` and `/0`, which no address of a socket has: with `/0` at its end the program
+/// started, and its server was unavailable.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_advice_about_an_address_holds_for_a_socket() {
+    let server = RedisServer::builder().config("unixsocket", "redis.sock").start();
+    let [_, dir]: [String; 2] = server.cli(&["CONFIG", "GET", "dir"]);
+    let url = format!("unix://{dir}/redis.sock");
+    create_user(&server, "app", &[&NEEDED[..], &["SELECT"]].concat());
+    let url_for = |db| format!("{url}?user=app&pass={PASSWORD}&db={db}");
+    start(url_for(1)).await.unwrap();
+
+    let error = start(url_for(99)).await.unwrap_err();
+    assert!(error.ends_with("such as `/0`; of a `unix://` address, `?db=0`"), "{error}");
+    let () = server.cli(&["ACL", "SETUSER", "default", "resetpass", &format!(">{PASSWORD}")]);
+    let error = start(url).await.unwrap_err();
+    let advice = "; to a `unix://` URL, add `?pass=password`, or `?user=name&pass=password`";
+    assert!(error.ends_with(advice), "{error}");
 }
 
 /// The error was that the user lacks permissions, and advised to grant them.

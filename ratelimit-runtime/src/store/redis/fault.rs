@@ -231,7 +231,8 @@ fn with_hint(text: &str) -> String {
     } else if has("WRONGPASS") || has("Password authentication failed") {
         "; correct the user or the password in the store URL"
     } else if has("NOAUTH") {
-        "; add `:password@` to the store URL, or `user:password@` for an ACL user"
+        "; add `:password@` to the store URL, or `user:password@` for an ACL user; to a `unix://` URL, add \
+         `?pass=password`, or `?user=name&pass=password`"
     } else if has("READONLY") {
         "; if this is not a failover, write the address of the master, or a `redis-sentinel://` address"
     } else if has("not found in sentinel") {
@@ -245,7 +246,8 @@ fn with_hint(text: &str) -> String {
     } else if has("cluster support disabled") {
         "; write `redis://` in the store's address, as for any single server, or `rediss://` with TLS"
     } else if has("DB index is out of range") {
-        "; write a database that the server has at the end of the store's address, such as `/0`"
+        "; write a database that the server has at the end of the store's address, such as `/0`; of a `unix://` \
+         address, `?db=0`"
     } else if has("SELECT is not allowed in cluster mode") {
         "; write no database in the store's address"
     } else if has("UnknownIssuer") {
