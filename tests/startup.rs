@@ -336,6 +336,20 @@ async fn a_problem_says_what_it_is_about() {
     assert_eq!(error.problems()[0].kind(), ProblemKind::Store);
 }
 
+/// A variable from a secret of two lines made two lines of a problem, and sent its codes to the terminal.
+#[tokio::test]
+async fn a_problem_is_one_line_without_control_characters() {
+    let builder = || Limits::builder().no_limits_file();
+    for (builder, shown) in [
+        (builder().redis("one:6379\ntwo:6379"), r"store `one:6379\ntwo:6379`: "),
+        (builder().redis("http://a\u{1b}[31m"), r"store `http://a\u{1b}[31m`: "),
+        (Limits::builder().memory().limits_file("/nowhere\n.yaml"), r"/nowhere\n.yaml: "),
+    ] {
+        let error = builder.build().await.unwrap_err().to_string();
+        assert!(error.starts_with(shown), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn a_deadline_that_no_call_can_have_is_refused() {
     use std::time::Duration;

@@ -2,7 +2,8 @@
 
 use std::{
     error::Error,
-    fmt, io,
+    fmt::{self, Write},
+    io,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -167,10 +168,12 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.place {
-            Some(place) => write!(f, "{place}: {}", self.message),
-            None => f.write_str(&self.message),
-        }
+        let place = self.place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
+        // A path, a template and the address of a store can have line breaks.
+        place.chars().chain(self.message.chars()).try_for_each(|c| match c.is_control() {
+            true => write!(f, "{}", c.escape_default()),
+            false => f.write_char(c),
+        })
     }
 }
 
