@@ -16,7 +16,6 @@ const SECRET: &str = "s3cr3t-canary";
 const ACCEPTED: &[&str] = &[
     "redis://app:s3cr3t-canary@127.0.0.1:1/0",
     "redis://:s3cr3t-canary@127.0.0.1:1",
-    "redis://s3cr3t-canary@127.0.0.1:1",
     "redis://:s3cr3t-canary%40x@127.0.0.1:1?protocol=resp3",
     "rediss://app:s3cr3t-canary@127.0.0.1:1/0",
     "unix:///nowhere.sock?user=app&pass=s3cr3t-canary",
@@ -36,6 +35,7 @@ const REFUSED: &[&str] = &[
     "redis://:s3cr3t-canary@",
     "redis://app:s3cr3t-canary",
     "redis://:s3cr3t-canary@127.0.0.1:port",
+    "redis://s3cr3t-canary@127.0.0.1:1",
     "redis://app:s3cr3t-canary@127.0.0.1:1/database",
     "redis://app:x@s3cr3t-canary@127.0.0.1:port",
     "redis://app:x/s3cr3t-canary@127.0.0.1:1",

@@ -79,6 +79,9 @@ impl Address {
                 let example = example(scheme);
                 refuse(&format!("not a valid address; write one such as `{example}`{encode}"))
             })?;
+        if let Some(why) = nodes.iter().find_map(|node| mistake(scheme, node)) {
+            return Err(refuse(&why));
+        }
         Ok(Self {
             topology,
             nodes,
@@ -124,6 +127,27 @@ impl Address {
         let shown = "Redis by `redis_connect`".to_owned();
         Self { topology, nodes, connector: Some(connector), shown }
     }
+}
+
+/// Returns what is wrong with an address that the driver accepts, although it ignores a part of it or cannot connect.
+fn mistake(scheme: &str, node: &ConnectionInfo) -> Option<String> {
+    if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = node.addr()
+        && host.contains(',')
+    {
+        let kind = if scheme == "rediss" { "rediss" } else { "redis" };
+        return Some(format!(
+            "`{scheme}://` is for one server; write `{kind}-cluster://` or `{kind}-sentinel://` for several"
+        ));
+    }
+    let settings = node.redis_settings();
+    // Without a login, a connection has the default user.
+    let user = settings.username().filter(|user| *user != "default");
+    (user.is_some() && settings.password().is_none()).then(|| {
+        format!(
+            "the user has no password, so it would not log in; write an address such as `{}`",
+            example(scheme)
+        )
+    })
 }
 
 /// Returns an address of a scheme with everything that it usually has.
@@ -178,11 +202,13 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
     if master.is_empty() {
         return Err("missing master name; write `?master=NAME` at the end".to_owned());
     }
+    if password.is_none() && !user.is_empty() {
+        return Err(
+            "`sentinel_user` has no effect without `sentinel_password`; write both".to_owned()
+        );
+    }
     // Percent-encoded, like the login of an address.
-    let login = match password {
-        Some(password) => format!("redis://{user}:{password}@sentinel"),
-        None => format!("redis://{user}@sentinel"),
-    };
+    let login = format!("redis://{user}:{}@sentinel", password.unwrap_or_default());
     let login = login.into_connection_info().map_err(
         |_| "`sentinel_user` or `sentinel_password` is not valid in an address; percent-encode it",
     )?;
@@ -300,81 +326,4 @@ impl fmt::Debug for Address {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_password_is_never_shown() {
-        for url in [
-            "redis://me:s3cr3t@h:1/0",
-            "redis://:s3cr3t@h",
-            "redis://h&pass=s3cr3t",
-            "nonsense://a:s3cr3t@h",
-            "s3cr3t@h",
-        ] {
-            let shown =
-                Address::parse(url).map_or_else(|error| error.to_string(), |a| a.to_string());
-            assert!(!shown.contains("s3cr3t"), "{shown}");
-        }
-    }
-
-    #[test]
-    fn several_hosts_share_credentials_and_database() {
-        assert_eq!(
-            node_urls("redis", "me:pw@a:1,b:2/3?master=m", 26379),
-            ["redis://me:pw@a:1/3", "redis://me:pw@b:2/3"]
-        );
-        // A sentinel without a port was sought at the port of servers.
-        assert_eq!(
-            node_urls("redis", "a, [::1],[::1]:2?master=m", 26379),
-            ["redis://a:26379/", "redis://[::1]:26379/", "redis://[::1]:2/"]
-        );
-        let Ok(Topology::Sentinel { master, .. }) = sentinel("a:1,b:2/3?master=m") else {
-            panic!("a Sentinel address")
-        };
-        assert_eq!(master, "m");
-    }
-
-    #[test]
-    fn a_bad_address_says_what_to_write() {
-        let error = |url| Address::parse(url).unwrap_err().to_string();
-        assert_eq!(
-            error("localhost:6379"),
-            format!("store `localhost:6379`: expected `memory` or a URL with {SCHEMES}")
-        );
-        assert_eq!(
-            error("reddis://localhost"),
-            format!("store `reddis://localhost`: unknown scheme; expected {SCHEMES}")
-        );
-        for (url, name, example) in [
-            ("redis://h?protocol=3&pass=x", "pass", "redis://user:password@host:6379/0"),
-            ("redis://h?pasword=x", "pasword", "redis://user:password@host:6379/0"),
-            ("redis://h?protocol=3&pss=x&", "pss", "redis://user:password@host:6379/0"),
-            ("rediss://h/1?Password=x", "Password", "rediss://user:password@host:6379/0"),
-            ("redis-cluster://a,b?db=3", "db", "redis-cluster://user:password@one:6379,two:6379"),
-            (
-                "unix:///a?password=x",
-                "password",
-                "unix:///run/redis/redis.sock?db=0&user=name&pass=password",
-            ),
-        ] {
-            let error = error(url);
-            let expected = format!(
-                ": the parameter `{name}` has no effect here; write an address such as `{example}`"
-            );
-            assert!(error.ends_with(&expected), "{error}");
-        }
-        let example = "redis://user:password@host:6379/0";
-        for (url, end) in [
-            ("redis://h:99999", ""),
-            ("redis://:a#b@h", ", and percent-encode the password"),
-            ("redis://:a/b@h:1/0", ", and percent-encode the password"),
-        ] {
-            let expected = format!(": not a valid address; write one such as `{example}`{end}");
-            assert!(error(url).ends_with(&expected), "{}", error(url));
-        }
-        for url in ["redis://h?family=0", "redis://h?ssl_cert_reqs=none&protocol=resp3"] {
-            assert!(Address::parse(url).is_ok(), "another driver's parameter");
-        }
-    }
-}
+mod tests;
