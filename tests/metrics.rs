@@ -5,7 +5,9 @@ use std::{sync::LazyLock, time::Duration};
 
 use http::{Request, Response};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use ratelimit_runtime::{Limits, Quota, Rejection, rate_limit, tower::Limit};
+use ratelimit_runtime::{
+    Limits, Quota, Rejection, rate_limit, test_util::ManualClock, tower::Limit,
+};
 use tests::{alone::alone, redis_server::RedisServer};
 use tower::{Layer, ServiceExt};
 
@@ -103,6 +105,41 @@ async fn a_limit_that_saves_no_permits_up_is_never_near() {
         limits.configured(limiter).try_acquire(1).await.unwrap();
         assert_counts(limiter, &[("admitted_total", 1.0), ("near_limit_total", 0.0)]);
     }
+}
+
+/// Each limit had more than a fifth left, and the second one more than that of the first.
+#[tokio::test]
+async fn a_limit_is_near_if_one_of_its_parts_is() {
+    LazyLock::force(&RECORDER);
+    let time = ManualClock::new();
+    let yaml = "limiters:\n  parts: { limits: [{ rate: 10, per: 1s }, { rate: 100, per: 1h }] }\n";
+    let limits = Limits::builder().memory().limits_yaml(yaml).clock(time.clone());
+    let limits = limits.build().await.unwrap();
+    for n in 1..=90_u32 {
+        limits.configured("parts").try_acquire(1).await.unwrap();
+        let near = f64::from(n.saturating_sub(79));
+        assert_counts("parts", &[("admitted_total", n.into()), ("near_limit_total", near)]);
+        time.advance(Duration::from_millis(500));
+    }
+}
+
+/// Every call was counted, because what one shard had left was compared with the whole. Another test counts all calls to
+/// Redis.
+#[test]
+fn a_limit_is_near_if_its_shard_is() {
+    alone("a_limit_is_near_if_its_shard_is", || {
+        LazyLock::force(&RECORDER);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let server = RedisServer::start();
+        let yaml = "limiters:\n  split: { rate: 80, per: 1h, shards: 8 }\n";
+        let limits = Limits::builder().redis(server.url()).limits_yaml(yaml).deadline(HOUR / 360);
+        let limits = runtime.block_on(limits.build()).unwrap();
+        for _ in 0..80 {
+            runtime.block_on(limits.configured("split").try_acquire(1)).unwrap();
+        }
+        // The last three of the ten of each shard.
+        assert_counts("split", &[("admitted_total", 80.0), ("near_limit_total", 24.0)]);
+    });
 }
 
 /// Prometheus sees no increase in a series that begins at 1, and such an event may happen only once.

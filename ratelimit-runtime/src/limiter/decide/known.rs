@@ -283,16 +283,22 @@ impl Core {
             self.note_shadowed(limits, || rejection.clone());
         }
         // A call that was admitted without counting is close to no limit.
-        let decision = granted.map(|granted| &granted.decision);
-        let is_near = decision.and_then(|decision| {
-            let quota = decision.quota?;
-            let whole = Config::new(quota.rate(), whole_ms(quota.per()), Mode::Overall);
-            let whole = whole.rule(quota.rule());
-            // What remains then is of this process's share.
-            let counted = if decision.degraded { local_share(limits, whole) } else { whole };
-            Some(counted.is_near_limit(decision.remaining))
+        let mut parts = granted.into_iter().flat_map(|granted| granted.decision.parts());
+        let is_near = parts.any(|part| self.is_near_limit(limits, part));
+        self.family.count_admitted(is_near);
+    }
+
+    /// Returns whether one limit has little left of what it was counted from.
+    fn is_near_limit(&self, limits: &Services, decision: &Decision) -> bool {
+        let Some(quota) = decision.quota else { return false };
+        // Of shards, what remains is that of the one that decided. All have as much, or one permit less.
+        let shard = self.rule.load().shards().and_then(|shards| shards[0].in_force());
+        let whole = shard.unwrap_or_else(|| {
+            Config::new(quota.rate(), whole_ms(quota.per()), Mode::Overall).rule(quota.rule())
         });
-        self.family.count_admitted(is_near.unwrap_or(false));
+        // Without the store, it is that of this process's share.
+        let counted = if decision.degraded { local_share(limits, whole) } else { whole };
+        counted.is_near_limit(decision.remaining)
     }
 
     pub(in crate::limiter) fn count_rejected(&self, limits: &Services, rejection: &Rejection) {
