@@ -92,6 +92,26 @@ async fn decisions_are_counted_by_template() {
     assert!(rejected("*", "not_configured") >= 1.0);
 }
 
+/// Only the first of them was.
+#[tokio::test]
+async fn a_refund_is_counted_for_each_limiter_that_gets_permits() {
+    let yaml = "limiters:
+  back: { rate: 5, per: 1h }
+  parts: { limits: [{ rate: 5, per: 1m }, { rate: 9, per: 1h }] }
+prefixes: [{ prefix: both-, rate: 5, per: 1h }]
+";
+    let limits = embedded(yaml).await;
+    for names in [["both-1", "both-2"], ["back", "parts"]] {
+        let [one, two] = names.map(|name| limits.configured(name));
+        let permit = one.and(two).try_acquire(2).await.unwrap();
+        assert_eq!(permit.give_back().await.unwrap(), 2);
+    }
+    assert_counts("both-*", &[("admitted_total", 2.0), ("refunded_permits_total", 4.0)]);
+    for limiter in ["back", "parts"] {
+        assert_counts(limiter, &[("admitted_total", 1.0), ("refunded_permits_total", 2.0)]);
+    }
+}
+
 /// Every call of these leaves no permits, however rare calls are.
 #[tokio::test]
 async fn a_limit_that_saves_no_permits_up_is_never_near() {
@@ -112,13 +132,13 @@ async fn a_limit_that_saves_no_permits_up_is_never_near() {
 async fn a_limit_is_near_if_one_of_its_parts_is() {
     LazyLock::force(&RECORDER);
     let time = ManualClock::new();
-    let yaml = "limiters:\n  parts: { limits: [{ rate: 10, per: 1s }, { rate: 100, per: 1h }] }\n";
+    let yaml = "limiters:\n  near: { limits: [{ rate: 10, per: 1s }, { rate: 100, per: 1h }] }\n";
     let limits = Limits::builder().memory().limits_yaml(yaml).clock(time.clone());
     let limits = limits.build().await.unwrap();
     for n in 1..=90_u32 {
-        limits.configured("parts").try_acquire(1).await.unwrap();
+        limits.configured("near").try_acquire(1).await.unwrap();
         let near = f64::from(n.saturating_sub(79));
-        assert_counts("parts", &[("admitted_total", n.into()), ("near_limit_total", near)]);
+        assert_counts("near", &[("admitted_total", n.into()), ("near_limit_total", near)]);
         time.advance(Duration::from_millis(500));
     }
 }

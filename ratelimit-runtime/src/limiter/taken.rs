@@ -190,36 +190,51 @@ impl Taken {
         permits: u32,
     ) -> Result<u64, StoreError> {
         let (mut most, mut failed) = (0, Ok(()));
-        for Counted { core, source, grant } in self.counted() {
-            let grant = Grant { permits: grant.permits.min(permits), ..*grant };
-            let (keys, in_force) = (&core.keys, core.in_force().unwrap_or(grant.config));
-            // The permits are free in the store, so no cached denial may apply.
-            core.denials.forget();
-            self.core.denials.forget();
-            let back = match source {
-                Source::Store => limits.store.give_back(keys, &grant).await,
-                Source::Process => {
-                    Ok(limits.per_client.give_back_counted(keys, counted_here(in_force), &grant))
+        // The further limits of a limiter follow its first.
+        for limiter in self.counted().chunk_by(|_, next| next.core.is_further) {
+            let mut of_limiter = 0;
+            for Counted { core, source, grant } in limiter {
+                let grant = Grant { permits: grant.permits.min(permits), ..*grant };
+                match self.give_back_of(limits, core, *source, &grant).await {
+                    Ok(back) => of_limiter = of_limiter.max(back),
+                    Err(error) => failed = failed.and(Err(error)),
                 }
-                Source::Local => {
-                    let share = local_share(limits, in_force);
-                    Ok(limits.local.give_back(limits, keys, share, &grant))
-                }
-            };
-            match back {
-                Ok(0) => {}
-                Ok(back) => {
-                    core.changed();
-                    self.core.changed();
-                    most = most.max(back);
-                }
-                Err(error) => failed = failed.and(Err(error)),
             }
-        }
-        if most > 0 {
-            self.core.family.row().measured.refunded(most);
+            if of_limiter > 0 {
+                limiter[0].core.family.row().measured.refunded(of_limiter);
+            }
+            most = most.max(of_limiter);
         }
         failed.map(|()| most)
+    }
+
+    /// Releases what one grant still holds of its permits.
+    async fn give_back_of(
+        &self,
+        limits: &Services,
+        core: &Arc<Core>,
+        source: Source,
+        grant: &Grant,
+    ) -> Result<u64, StoreError> {
+        let (keys, in_force) = (&core.keys, core.in_force().unwrap_or(grant.config));
+        // The permits are free in the store, so no cached denial may apply.
+        core.denials.forget();
+        self.core.denials.forget();
+        let back = match source {
+            Source::Store => limits.store.give_back(keys, grant).await?,
+            Source::Process => {
+                limits.per_client.give_back_counted(keys, counted_here(in_force), grant)
+            }
+            Source::Local => {
+                let share = local_share(limits, in_force);
+                limits.local.give_back(limits, keys, share, grant)
+            }
+        };
+        if back > 0 {
+            core.changed();
+            self.core.changed();
+        }
+        Ok(back)
     }
 
     /// Corrects the cost to `actual`: releases the difference if it is less, takes it if it is more.
