@@ -77,6 +77,19 @@ async fn rejections_are_counted_for_each_reason() {
     assert_eq!(limits.report().limiters.iter().map(|one| one.rejected).sum::<u64>(), 6);
 }
 
+/// A program that was restarted in an incident lost the last ten seconds of its log.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shutdown_reports_what_was_counted_since_the_last_line() {
+    let log = Log::default();
+    let limits = log.limits(Limits::builder().memory()).await;
+    for _ in 0..=100 {
+        rejected(&limits, "user-0").await;
+    }
+    assert_eq!(log.of("exceeded"), (1, 1), "the first is reported at once");
+    limits.shutdown().await;
+    assert_eq!(log.of("exceeded"), (2, 100));
+}
+
 /// 5 000 lines of new users, and none of 5 000 rejections.
 #[tokio::test(flavor = "multi_thread")]
 async fn thousands_of_users_are_a_line_and_a_count() {

@@ -28,7 +28,7 @@ use crate::{
 /// [`LimitsBuilder::on_event`](crate::LimitsBuilder::on_event) receives all of them.
 ///
 /// Frequent events are reported the first time they happen to a limiter (all keys of a template count as one),
-/// and then as a [count](Self::Repeated) every ten seconds. The first use of a key is not an event.
+/// and then as a [count](Self::Repeated) every ten seconds, and at shutdown. The first use of a key is not an event.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
@@ -328,6 +328,11 @@ impl Events {
     /// The same for a call whose key is beyond `max_keys`.
     pub(crate) fn shared(&self, count: &Arc<Occurrences>, limiter: &Arc<str>, max_keys: u32) {
         self.0.counted(count, || Event::KeysShared { limiter: Arc::clone(limiter), max_keys });
+    }
+
+    /// Reports what was counted since the last report: at shutdown, when the background task has ended.
+    pub(crate) fn report_the_rest(&self) {
+        self.0.report_repeated();
     }
 }
 

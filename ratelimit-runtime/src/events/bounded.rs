@@ -156,7 +156,7 @@ impl Shared {
     }
 
     /// Reports the events repeated since their last report. Returns whether there were any.
-    fn report_repeated(&self) -> bool {
+    pub(super) fn report_repeated(&self) -> bool {
         let mut repeated = Vec::new();
         let mut reported = self.bounded.reported();
         reported.retain(|_, known| {

@@ -162,6 +162,7 @@ impl Services {
     async fn end(&self) {
         // Work that takes longer is abandoned.
         let _ = clock::timeout(&self.engine, self.deadline, self.engine.finish()).await;
+        self.events.report_the_rest();
         self.store.end();
         self.engine.end();
     }
