@@ -219,6 +219,25 @@ async fn waits_are_measured_while_and_after_they_last() {
     assert!((0.2..0.6).contains(&waited), "{waited}");
 }
 
+#[rate_limit(key = "crowded", rate = 1, per = "500ms")]
+async fn crowded() {}
+
+/// Only the call in the queue was measured, and a call's time before it got there was not.
+#[tokio::test]
+async fn a_call_that_waits_for_room_in_the_queue_waits_too() {
+    let limits = embedded("limiters:\n  crowded: { max_waiters: 1 }\n").await;
+    limits.scope(crowded()).await;
+    let waits: Vec<_> = (0..3).map(|_| tokio::spawn(limits.scope(crowded()))).collect();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_counts("crowded", &[("waiting", 3.0)]);
+    for wait in waits {
+        wait.await.unwrap();
+    }
+    assert_counts("crowded", &[("waiting", 0.0), ("wait_seconds_count", 3.0)]);
+    let waited = of("wait_seconds_sum", "crowded");
+    assert!(waited > 2.8, "half a second, a second and a half more: {waited}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_to_redis_are_measured_and_so_is_its_loss() {
     LazyLock::force(&RECORDER);

@@ -15,6 +15,7 @@ mod pace;
 mod reserve;
 mod rest;
 mod turn;
+mod waited;
 
 use std::{
     sync::{
@@ -33,6 +34,7 @@ use self::{
     due::Due,
     line::{Line, Part, Place, Slot},
     turn::Turn,
+    waited::Waited,
 };
 use super::{
     Core,
@@ -45,7 +47,7 @@ use super::{
 };
 use crate::{
     Reason, Rejection, StoreError,
-    clock::{self, whole_ms},
+    clock::whole_ms,
     store::{Grant, Reply},
 };
 
@@ -213,9 +215,11 @@ async fn acquire_all(
     let mut all: Vec<Option<Granted>> = claims.iter().map(|_| None).collect();
     let mut held = Held::new(limits);
     let mut open: Vec<usize> = (0..claims.len()).collect();
+    let mut waited = None;
     while !open.is_empty() {
         let asked = open.iter().map(|n| claims[*n].clone()).collect();
-        let (n, rejection) = match attempt(limits, asked, &begun, refusals.take()).await {
+        let result = attempt(limits, asked, &begun, refusals.take(), &mut waited).await;
+        let (n, rejection) = match result {
             Ok(granted) => {
                 open.into_iter().zip(granted).for_each(|(n, got)| all[n] = Some(got));
                 break;
@@ -233,11 +237,17 @@ async fn acquire_all(
                 all[n] = settled;
                 open.retain(|other| *other != n);
             }
-            None => limits.clock.sleep(LOOK_AGAIN).await,
+            None => {
+                let _waiting = waited::begin(&claims[n].core, &mut waited);
+                limits.clock.sleep(LOOK_AGAIN).await;
+            }
         }
         begun = begun.again(limits, open.iter().map(|n| &claims[*n]));
     }
     held.keep();
+    if let Some(waited) = waited {
+        waited.count();
+    }
     for (claim, granted) in claims.iter().zip(&all).filter(|(claim, _)| claim.permits > 0) {
         claim.core.count_admitted(limits, granted.as_ref());
     }
@@ -249,6 +259,7 @@ async fn attempt(
     claims: Vec<Claim>,
     begun: &Begun,
     refusals: Option<Refusals>,
+    waited: &mut Option<Waited>,
 ) -> Outcome {
     let first = match refusals {
         Some(refusals) => {
@@ -259,7 +270,7 @@ async fn attempt(
     };
     match first {
         Ok(granted) => Ok(granted),
-        Err(Blocked::For(delay)) => in_line(limits, claims, delay, begun).await,
+        Err(Blocked::For(delay)) => in_line(limits, claims, delay, begun, waited).await,
         Err(Blocked::By(position, rejection)) => Err((position, rejection)),
     }
 }
@@ -370,16 +381,14 @@ async fn in_line(
     claims: Vec<Claim>,
     delay: Delay,
     begun: &Begun,
+    waited: &mut Option<Waited>,
 ) -> Outcome {
-    let (core, began) = (Arc::clone(&claims[delay.position].core), clock::instant());
-    let _waiting = (core.family.row().measured.waits(), core.family.row().tally.waits());
+    let core = Arc::clone(&claims[delay.position].core);
+    let _waiting = waited::begin(&core, waited);
     let chair = Chair::new(claims, *begun);
     chair.join(limits, delay, begun)?;
     let partial = Turn::new(limits, Arc::clone(&chair)).await?;
-    let granted = rest::take(limits, &chair.claims, chair.begun.at, partial).await?;
-    core.family.row().measured.waited(clock::instant().saturating_duration_since(began));
-    core.family.row().tally.waited.fetch_add(1, Ordering::Relaxed);
-    Ok(granted)
+    rest::take(limits, &chair.claims, chair.begun.at, partial).await
 }
 
 impl Claim {
