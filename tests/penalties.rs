@@ -241,6 +241,23 @@ async fn what_is_taken_together_is_refused_together() {
 }
 
 #[tokio::test]
+async fn a_limiter_without_a_quota_is_reported_beside_a_blocked_one() {
+    for place in [Place::Embedded, Place::redis()] {
+        let limits = place.limits().await;
+        let (guarded, none) =
+            (limits.limiter("{t}:guarded", strict()), limits.configured("{t}:none"));
+        abuse(&guarded).await;
+        for both in [guarded.clone().and(none.clone()), none.and(guarded)] {
+            let rejection = both.try_acquire(1).await.unwrap_err();
+            assert_eq!(
+                (rejection.reason(), rejection.limiter()),
+                (Reason::NotConfigured, "{t}:none")
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn of_a_key_that_is_blocked_no_limit_has_permits_left() {
     let quotas = [Quota::new(3, ms(PER)).unwrap(), Quota::new(5, Duration::from_secs(60)).unwrap()];
     let settings = Settings::new(Quotas::new(quotas).unwrap()).penalty(Penalty::new(1, ms(5_000)));

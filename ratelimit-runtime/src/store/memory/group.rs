@@ -47,11 +47,15 @@ impl MemoryStore {
         let costs: Vec<&[u32]> =
             rows.map(|(row, blocked)| if blocked.is_some() { &all } else { *row }).collect();
         let mut replies = self.decide_jointly(group.requests, &costs);
+        let counted =
+            |reply: &Reply| !matches!(reply.outcome, Outcome::PerClient | Outcome::Unknown);
+        let admit = replies.iter().flatten().all(counted);
         let rows = replies.iter_mut().zip(group.requests).zip(group.costs).zip(blocked);
         for (((row, request), costs), ms) in rows.filter(|(_, ms)| ms.is_some()) {
             for (reply, cost) in row.iter_mut().zip(*costs) {
                 let wait_ms = self.wait_blocked(request.keys, reply.config, *cost);
-                *reply = reply.blocked(ms, wait_ms);
+                let own = reply.blocked(ms, wait_ms);
+                *reply = Reply { outcome: own.outcome.jointly(false, admit), ..own };
             }
         }
         Some(replies)
