@@ -254,3 +254,17 @@ fn connections_of_idle_runtimes_that_failed_are_replaced_too() {
     eventually("the server is found", 5 * SECOND, || limits.health().is_ok());
     assert!(runtimes.iter().all(|runtime| runtime.block_on(is_regular(&limiter))));
 }
+
+#[test]
+fn what_a_call_reserved_is_given_back_when_its_runtime_ends() {
+    let (here, other) = (current_thread(), current_thread());
+    let limits = here.block_on(Limits::builder().memory().no_limits_file().build()).unwrap();
+    let limiter = limits.limiter("bucket", quota(20, HOUR).token_bucket(20).unwrap());
+    let all = here.block_on(limiter.acquire(20)).unwrap();
+    let wait_of_all = || here.block_on(limiter.peek(20)).unwrap_err().retry_after().unwrap();
+    let waits = other.block_on(async { timeout(ms(100), limiter.acquire(3)).await.is_err() });
+    assert!(waits && wait_of_all() > HOUR, "a slot is reserved");
+    drop(other);
+    eventually("the slot is given back", 5 * SECOND, || wait_of_all() <= HOUR);
+    assert_eq!(here.block_on(all.give_back()).unwrap(), 20);
+}

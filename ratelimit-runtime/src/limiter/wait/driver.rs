@@ -32,7 +32,12 @@ type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Starts a driver for callers in this runtime, unless there is one.
 pub(super) fn ensure(core: &Arc<Core>, limits: &Arc<Services>) {
-    let runtime = runtime_here(limits).map_or_else(|| limits.engine.runtime(), Runtime::from);
+    let here = runtime_here(limits).map(Runtime::from);
+    start(core, limits, &here.unwrap_or_else(|| limits.engine.runtime()));
+}
+
+/// Starts a driver in this runtime, unless there is one.
+fn start(core: &Arc<Core>, limits: &Arc<Services>, runtime: &Runtime) {
     let home = runtime.id();
     let mut drivers = core.queue.waiting().drivers();
     if !drivers.contains(&home) {
@@ -163,12 +168,20 @@ impl Drop for Driver {
         let waiting = self.core.queue.waiting();
         let mut drivers = waiting.drivers();
         drivers.retain(|home| *home != self.home);
+        let is_last = drivers.is_empty();
         drop(drivers);
         if self.working {
             waiting.line().answered(Due::default());
         }
+        let is_idle = waiting.line().is_idle();
         if self.limits.is_shut_down() {
             reject_all(&self.core, &self.limits);
+        } else if is_last && !is_idle {
+            // Its runtime ends, and perhaps all callers with it: their reservations are still to be canceled.
+            let engine = self.limits.engine.runtime();
+            if engine.id() != self.home {
+                start(&self.core, &self.limits, &engine);
+            }
         }
         waiting.changed.notify_waiters();
     }
