@@ -32,12 +32,17 @@ impl FromStr for HeaderName {
     type Err = HeaderNameError;
 
     fn from_str(text: &str) -> Result<Self, HeaderNameError> {
-        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-        if text.is_empty() || !text.chars().all(is_token) {
+        if text.is_empty() || !text.chars().all(is_token_char) {
             return Err(HeaderNameError(text.to_owned()));
         }
         Ok(Self(text.to_ascii_lowercase().into()))
     }
+}
+
+/// Returns whether this is a character of a token of RFC 9110.
+#[must_use]
+pub fn is_token_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
 
 /// A text that is not the name of an HTTP header. Its [`Display`](fmt::Display) says what to write.

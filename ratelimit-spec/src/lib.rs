@@ -32,7 +32,7 @@ pub use algorithm::Algorithm;
 pub use calendar::{Calendar, CalendarUnit, TimeZone};
 pub use conflict::Conflict;
 pub use duration::{DurationError, MAX_PER, MIN_PER, format_duration, parse_duration};
-pub use header_name::{HeaderName, HeaderNameError};
+pub use header_name::{HeaderName, HeaderNameError, is_token_char};
 pub use key::{KeyWriter, MAX_NAME, PrefixError, check_prefix, safe_name};
 pub use limit::{Limit, in_order, together};
 pub use limits_file::{
@@ -44,7 +44,7 @@ pub use network::{Network, NetworkError};
 pub use penalty::Penalty;
 pub use per::Per;
 pub use quota::{MAX_LIMITS, Quota, QuotaError, check_count, check_number, time_zone};
-pub use quote::either;
+pub use quote::{either, write_on_one_line};
 pub use rule::Rule;
 pub use settings::{Merged, Settings, Sourced};
 pub use suggest::{nearest, nearest_setting, nearest_words};

@@ -12,18 +12,27 @@ pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_char('`')?;
-        for c in self.0.chars().take(MAX_SHOWN) {
-            if c.is_control() {
-                write!(f, "{}", c.escape_default())?;
-            } else {
-                f.write_char(c)?;
-            }
-        }
+        write_on_one_line(f, self.0.chars().take(MAX_SHOWN))?;
         if self.0.chars().nth(MAX_SHOWN).is_some() {
             f.write_char('…')?;
         }
         f.write_char('`')
     }
+}
+
+/// Writes a text with its control characters escaped, so that it is one line and does no harm to a terminal.
+///
+/// # Errors
+///
+/// Returns the error of the formatter.
+pub fn write_on_one_line(
+    f: &mut fmt::Formatter<'_>,
+    mut text: impl Iterator<Item = char>,
+) -> fmt::Result {
+    text.try_for_each(|c| match c.is_control() {
+        true => write!(f, "{}", c.escape_default()),
+        false => f.write_char(c),
+    })
 }
 
 /// Lists words as "`a`, `b` or `c`".

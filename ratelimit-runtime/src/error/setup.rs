@@ -2,11 +2,12 @@
 
 use std::{
     error::Error,
-    fmt::{self, Write},
-    io,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
 };
+
+use ratelimit_spec::write_on_one_line;
 
 use super::StoreError;
 
@@ -170,10 +171,7 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = self.place.as_ref().map_or_else(String::new, |place| format!("{place}: "));
         // A path, a template and the address of a store can have line breaks.
-        place.chars().chain(self.message.chars()).try_for_each(|c| match c.is_control() {
-            true => write!(f, "{}", c.escape_default()),
-            false => f.write_char(c),
-        })
+        write_on_one_line(f, place.chars().chain(self.message.chars()))
     }
 }
 

@@ -9,6 +9,8 @@ use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
+use ratelimit_spec::is_token_char;
+
 /// Returns the addresses in a line of `X-Forwarded-For`, from right to left.
 pub(super) fn x_addresses(line: &str) -> Vec<Option<IpAddr>> {
     line.rsplit(',').map(|entry| address(entry.trim_matches([' ', '\t']))).collect()
@@ -72,7 +74,7 @@ impl<'a> Reader<'a> {
         let mut found = None;
         loop {
             self.skip_space();
-            let name = self.take_while(is_token);
+            let name = self.take_while(is_token_char);
             if !name.is_empty() {
                 if !self.eat('=') {
                     return None;
@@ -96,7 +98,7 @@ impl<'a> Reader<'a> {
     fn value(&mut self) -> Option<String> {
         if !self.eat('"') {
             // Addresses with a colon should be quoted, but often are not.
-            let value = self.take_while(|c| is_token(c) || matches!(c, ':' | '[' | ']'));
+            let value = self.take_while(|c| is_token_char(c) || matches!(c, ':' | '[' | ']'));
             return (!value.is_empty()).then(|| value.to_owned());
         }
         let mut value = String::new();
@@ -130,8 +132,4 @@ impl<'a> Reader<'a> {
     fn skip_space(&mut self) {
         self.rest = self.rest.trim_start_matches([' ', '\t']);
     }
-}
-
-fn is_token(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c)
 }
