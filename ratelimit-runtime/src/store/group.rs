@@ -62,6 +62,11 @@ impl From<Reply> for Heard {
 }
 
 impl Outcome {
+    /// Returns whether the store has a configuration of the limiter and counts it.
+    pub(crate) fn is_counted(self) -> bool {
+        !matches!(self, Self::PerClient | Self::Unknown)
+    }
+
     /// Combines a limiter's own outcome with whether all limiters `granted`; `NotTaken` if the
     /// group may not `admit` at all.
     pub(super) fn jointly(self, granted: bool, admit: bool) -> Self {

@@ -58,9 +58,7 @@ impl Core {
                 limits.local.end(limits, self);
             }
         }
-        if !first.config.reserves()
-            || matches!(first.outcome, Outcome::PerClient | Outcome::Unknown)
-        {
+        if !first.config.reserves() || !first.outcome.is_counted() {
             return None;
         }
         let slots = reserved.iter().zip(costs).map_while(|(reservation, cost)| {

@@ -47,9 +47,7 @@ impl MemoryStore {
         let costs: Vec<&[u32]> =
             rows.map(|(row, blocked)| if blocked.is_some() { &all } else { *row }).collect();
         let mut replies = self.decide_jointly(group.requests, &costs);
-        let counted =
-            |reply: &Reply| !matches!(reply.outcome, Outcome::PerClient | Outcome::Unknown);
-        let admit = replies.iter().flatten().all(counted);
+        let admit = replies.iter().flatten().all(|reply| reply.outcome.is_counted());
         let rows = replies.iter_mut().zip(group.requests).zip(group.costs).zip(blocked);
         for (((row, request), costs), ms) in rows.filter(|(_, ms)| ms.is_some()) {
             for (reply, cost) in row.iter_mut().zip(*costs) {

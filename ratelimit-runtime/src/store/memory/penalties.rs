@@ -10,7 +10,7 @@ use ratelimit_spec::Penalty;
 use super::MemoryStore;
 use crate::{
     algorithm::{Refusals, Refused},
-    store::{Outcome, Reply, Request, StateKeys, Sweep},
+    store::{Reply, Request, StateKeys, Sweep},
 };
 
 /// Minimum number of limiters before those whose penalty is over are swept.
@@ -82,7 +82,7 @@ impl Reply {
     /// Returns the reply of a limiter that is blocked for this long, if it is counted here, to a request whose
     /// permits are free after `wait_ms`.
     pub(super) fn blocked(self, ms: Option<u64>, wait_ms: u64) -> Self {
-        match ms.filter(|_| !matches!(self.outcome, Outcome::PerClient | Outcome::Unknown)) {
+        match ms.filter(|_| self.outcome.is_counted()) {
             Some(ms) => self.blocked_for(ms, wait_ms),
             None => self,
         }
