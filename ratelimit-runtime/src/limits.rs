@@ -7,6 +7,7 @@ mod health;
 mod heartbeat;
 mod idle;
 mod per_limits;
+mod proxies;
 mod report;
 mod scope;
 mod validate;
@@ -17,15 +18,14 @@ use std::{
     fmt,
     future::Future,
     mem,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicBool},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use once_cell::sync::OnceCell;
-use ratelimit_spec::{HeaderName, Network};
 
-use self::scope::Scope;
 pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
 pub(crate) use self::{call::Call, per_limits::PerLimits, scope::Observer};
+use self::{proxies::Proxies, scope::Scope};
 use crate::{
     Limiter, Settings, SetupError,
     events::Event,
@@ -77,23 +77,11 @@ struct Made {
     origin: Arc<Origin>,
     /// The program's settings that never change after startup.
     settings: [Setting; 2],
-    /// If none are set here, those of the limits file apply.
     #[cfg_attr(
         not(feature = "_web"),
         expect(dead_code, reason = "only web frameworks have clients")
     )]
-    trusted_proxies: Option<Vec<Network>>,
-    #[cfg_attr(
-        not(feature = "_web"),
-        expect(dead_code, reason = "only web frameworks have clients")
-    )]
-    client_ip_header: Option<HeaderName>,
-    /// Whether a proxy that is not trusted was reported.
-    #[cfg_attr(
-        not(feature = "_web"),
-        expect(dead_code, reason = "only web frameworks have clients")
-    )]
-    has_reported_proxy: AtomicBool,
+    proxies: Proxies,
 }
 
 /// The source of the settings that a reload reads again.
@@ -198,33 +186,6 @@ impl Limits {
     pub fn configured(&self, name: &str) -> Limiter {
         let core = self.registry().named(&self.services, name, Keys::Many, None);
         Limiter::new(core, Arc::clone(&self.services))
-    }
-
-    /// Returns whether this is the address of a trusted proxy.
-    #[cfg(feature = "_web")]
-    pub(crate) fn trusts(&self, address: std::net::IpAddr) -> bool {
-        let contains = |proxies: &[Network]| proxies.iter().any(|proxy| proxy.contains(address));
-        match &self.made.trusted_proxies {
-            Some(proxies) => contains(proxies),
-            None => contains(self.services.current().trusted_proxies()),
-        }
-    }
-
-    /// Returns the only header in which trusted proxies name the client, if it is only one.
-    #[cfg(feature = "_web")]
-    pub(crate) fn client_ip_header(&self) -> Option<HeaderName> {
-        let chosen = self.made.client_ip_header.clone();
-        chosen.or_else(|| self.services.current().client_ip_header().cloned())
-    }
-
-    /// Returns whether no proxy that is not trusted was reported before.
-    #[cfg(feature = "_web")]
-    pub(crate) fn is_first_proxy(&self) -> bool {
-        use std::sync::atomic::Ordering::Relaxed;
-
-        let reported = &self.made.has_reported_proxy;
-        // A write takes the cache line from other threads, so later requests only read.
-        !reported.load(Relaxed) && !reported.swap(true, Relaxed)
     }
 
     /// Reads the limits file again. Limiters apply their new settings with their next call, which

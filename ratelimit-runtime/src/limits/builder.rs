@@ -9,7 +9,7 @@ use std::{
     path::PathBuf,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -352,8 +352,7 @@ impl LimitsBuilder {
 
         metrics::describe();
         let fixed = file::Fixed::of(file.as_ref().map(|file| &file.limits), &self.chosen());
-        let Program { key_prefix, deadline, remembered, shown, store, .. } = program;
-        let Program { trusted_proxies, client_ip_header, .. } = program;
+        let Program { key_prefix, deadline, remembered, shown, proxies, store } = program;
         let events = Events::to(self.on_event, Arc::clone(&engine));
         // Redis has its own time, which continues while tokio's is paused.
         let pauses = !matches!(store, Chosen::Redis(..));
@@ -394,14 +393,7 @@ impl LimitsBuilder {
         let (source, shadow) = (self.source, self.shadow);
         let (seen, warned) = (OnceCell::new(), Mutex::default());
         let origin = Arc::new(Origin { source, shadow, fixed, seen, warned });
-        let made = Made {
-            registry,
-            origin,
-            settings: shown,
-            trusted_proxies,
-            client_ip_header,
-            has_reported_proxy: AtomicBool::default(),
-        };
+        let made = Made { registry, origin, settings: shown, proxies };
         let limits = Limits { services, made: Arc::new(made) };
         if is_shared {
             heartbeat::start(&limits);

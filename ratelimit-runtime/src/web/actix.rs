@@ -59,8 +59,7 @@ impl FromRequest for ClientIp {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(Limits::with_scope(|limits, _| {
             let peer = peer(request).ok_or_else(|| unknown_peer(limits, &"{ip}".into()))?;
-            let headers =
-                heads::of_headers(request.headers(), |name| Self::is_named_by(limits, name));
+            let headers = heads::of_headers(request.headers(), Self::is_named_by(limits));
             Ok(Self::of(limits, peer.ip(), &headers))
         }))
     }

@@ -97,10 +97,11 @@ impl ClientIp {
         Self { address, prefix: PREFIX }
     }
 
-    /// Returns whether this header can name the client.
+    /// Returns whether a header can name the client.
     #[cfg(feature = "actix")]
-    pub(super) fn is_named_by(limits: &Limits, header: &HeaderName) -> bool {
-        match limits.client_ip_header() {
+    pub(super) fn is_named_by(limits: &Limits) -> impl Fn(&HeaderName) -> bool {
+        let only = limits.client_ip_header();
+        move |header| match &only {
             Some(only) => only.as_str() == header,
             None => [FORWARDED, X_FORWARDED_FOR].contains(header),
         }

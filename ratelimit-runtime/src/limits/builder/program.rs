@@ -17,7 +17,7 @@ use super::LimitsBuilder;
 use crate::store::redis::Connector;
 use crate::{
     Problem, ProblemKind,
-    limits::file::LoadedFile,
+    limits::{file::LoadedFile, proxies::Proxies},
     registry::REMEMBERED,
     report::{Setting, Source},
     store::redis::{Certificates, address::Address},
@@ -32,8 +32,7 @@ pub(super) struct Program {
     pub(super) remembered: usize,
     /// As in the report.
     pub(super) shown: [Setting; 2],
-    pub(super) trusted_proxies: Option<Vec<Network>>,
-    pub(super) client_ip_header: Option<HeaderName>,
+    pub(super) proxies: Proxies,
     pub(super) store: Chosen,
 }
 
@@ -68,7 +67,7 @@ impl LimitsBuilder {
         for checked in [self.check_instances(), self.check_watch(), self.check_revision()] {
             sound(checked, problems);
         }
-        let trusted_proxies = self.networks(problems);
+        let trusted = self.networks(problems);
         let client_ip_header = sound(self.header_name(), problems);
         let ((deadline, shown), (remembered, also_shown)) = (deadline?, remembered?);
         Some(Program {
@@ -76,8 +75,7 @@ impl LimitsBuilder {
             deadline,
             remembered,
             shown: [shown, also_shown],
-            trusted_proxies: trusted_proxies?,
-            client_ip_header: client_ip_header?,
+            proxies: Proxies::new(trusted?, client_ip_header?),
             store: store?,
         })
     }
