@@ -75,15 +75,20 @@ async fn a_reload_replaces_what_is_older_though_the_clock_was_set_since() {
     }
 }
 
-#[tokio::test]
-async fn the_process_that_starts_last_decides_though_the_clock_was_set_back() {
+/// A process that announced its configuration, a rate of 100, while the clock was an hour ahead.
+async fn started_an_hour_ahead() -> (RedisServer, Proxy, Limits) {
     let server = RedisServer::start();
     let proxy = Proxy::start(server.port());
     proxy.shift_time(HOUR_S);
-    // It announces a date that is an hour ahead.
     let before = on(proxy.url()).limits_yaml(yaml(100)).build().await.unwrap();
     assert_eq!(in_force(&before).await, 100);
     later().await;
+    (server, proxy, before)
+}
+
+#[tokio::test]
+async fn the_process_that_starts_last_decides_though_the_clock_was_set_back() {
+    let (server, _proxy, before) = started_an_hour_ahead().await;
     let after = on(server.url()).limits_yaml(yaml(200)).build().await.unwrap();
     for limits in [&after, &before, &after] {
         assert_eq!(in_force(limits).await, 200);
@@ -106,12 +111,7 @@ fn date_an_hour_later(server: &RedisServer) {
 #[tokio::test]
 async fn a_change_from_outside_can_be_replaced_though_the_clock_was_set_back() {
     let hold = Duration::from_secs(3);
-    let server = RedisServer::start();
-    let proxy = Proxy::start(server.port());
-    proxy.shift_time(HOUR_S);
-    let before = on(proxy.url()).limits_yaml(yaml(100)).build().await.unwrap();
-    assert_eq!(in_force(&before).await, 100);
-    later().await;
+    let (server, _proxy, before) = started_an_hour_ahead().await;
     let operator = on(server.url()).no_limits_file().build().await.unwrap().configured("x");
     let change = RateChange::new(Quota::new(50, HOUR).unwrap()).hold(hold);
     operator.set_rate(change).await.unwrap();

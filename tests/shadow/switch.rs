@@ -1,14 +1,16 @@
 //! Who is in shadow mode, who says so, and who is told.
 
 use std::{
-    fs,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use ratelimit_runtime::{Event, Limits, LimitsBuilder, report::Source, test_util::ManualClock};
+use ratelimit_runtime::{
+    Event, Limiter, Limits, LimitsBuilder, Permit, Rejection, report::Source,
+    test_util::ManualClock,
+};
 use tests::limits_file::LimitsFile;
-use tokio::time::timeout;
+use tokio::{task::JoinHandle, time::timeout};
 
 use super::{counted, embedded, granted, overruled};
 
@@ -17,6 +19,17 @@ async fn is_shadowed(limits: &Limits, name: &str) -> bool {
     let limiter = limits.configured(name);
     granted(limiter.try_acquire(1).await);
     limiter.try_acquire(1).await.is_ok()
+}
+
+/// Five calls that wait.
+async fn five_wait(limiter: &Limiter) -> Vec<JoinHandle<Result<Permit, Rejection>>> {
+    let wait = |_| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.acquire(1).await })
+    };
+    let waiters = (0..5).map(wait).collect();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    waiters
 }
 
 #[tokio::test]
@@ -123,24 +136,14 @@ async fn startup_tells_which_annotated_limiters_refuse_nobody() {
 
 #[tokio::test]
 async fn a_reload_switches_it_on_and_off() {
-    let name = format!("ratelimit-shadow-reload-{}.yaml", std::process::id());
-    let path = std::env::temp_dir().join(name);
-    let write = |shadow: bool| {
-        let yaml = format!("shadow: {shadow}\nlimiters:\n  x: {{ rate: 1, per: 1h }}\n");
-        fs::write(&path, yaml).unwrap();
-    };
-    write(false);
-    let limits = Limits::builder().memory().limits_file(&path).build().await.unwrap();
+    let yaml = |shadow: bool| format!("shadow: {shadow}\nlimiters:\n  x: {{ rate: 1, per: 1h }}\n");
+    let file = LimitsFile::new(&yaml(false));
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
     let limiter = limits.configured("x");
     granted(limiter.acquire(1).await);
-    let mut waiters = Vec::new();
-    for _ in 0..5 {
-        let limiter = limiter.clone();
-        waiters.push(tokio::spawn(async move { limiter.acquire(1).await }));
-    }
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    let waiters = five_wait(&limiter).await;
     assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
-    write(true);
+    file.write(&yaml(true));
     limits.reload().unwrap();
     overruled(limiter.try_acquire(1).await);
     for waiter in waiters {
@@ -149,11 +152,10 @@ async fn a_reload_switches_it_on_and_off() {
     }
     assert_eq!(counted(&limits, "x"), [7, 0, 5, 6]);
 
-    write(false);
+    file.write(&yaml(false));
     limits.reload().unwrap();
     limiter.try_acquire(1).await.unwrap_err();
     assert_eq!(limiter.available_permits().await.unwrap(), 0, "no change of numbers, no reset");
-    fs::remove_file(path).unwrap();
 }
 
 /// The callers behind one that was really granted waited for their own permits.
@@ -166,12 +168,7 @@ async fn a_reload_admits_every_waiting_call_though_some_permits_are_free() {
     let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
     let limiter = limits.configured("x");
     granted(limiter.acquire(1).await);
-    let mut waiters = Vec::new();
-    for _ in 0..5 {
-        let limiter = limiter.clone();
-        waiters.push(tokio::spawn(async move { limiter.acquire(1).await }));
-    }
-    tokio::time::sleep(Duration::from_millis(20)).await;
+    let waiters = five_wait(&limiter).await;
     // Other numbers than before: the state is reset.
     file.write(&yaml(2, true));
     limits.reload().unwrap();
