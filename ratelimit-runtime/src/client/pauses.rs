@@ -18,7 +18,7 @@ use crate::clock::{Clock, whole_ms};
 
 /// The maximum pause that one response can cause, even if the upstream requests more.
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// How long a request waits after a pause for those that came earlier, whose futures may no longer be polled.
+/// How long after a pause a request waits for those that came earlier, whose futures may no longer be polled.
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Pauses by limiter name.
@@ -116,16 +116,19 @@ impl Turn<'_> {
         }
     }
 
-    /// Waits for the requests that came earlier and sat a pause out, too, until they have [gone on](Self::go_on).
+    /// Waits for the requests that came earlier and sat a pause out, too, until they have [gone on](Self::go_on), or
+    /// until the [grace](GRACE) is over.
     pub(super) async fn in_order(&self) {
         let first = poll_fn(|context| match self.is_first(context.waker()) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         });
+        let end_ms = self.pauses.until_ms(self.name).saturating_add(whole_ms(GRACE));
+        let grace = Duration::from_millis(end_ms.saturating_sub(self.clock.now_ms()));
         tokio::select! {
             biased;
             () = first => {}
-            () = self.clock.sleep(GRACE) => {}
+            () = self.clock.sleep(grace) => {}
         }
     }
 
