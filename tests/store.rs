@@ -82,6 +82,20 @@ async fn tls_conforms() {
     assert!(limiter.try_acquire(1).await.is_err());
 }
 
+/// Only TLS 1.3 was compiled in, unless another dependency of the program needed more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_tls_1_2_alone_decides() {
+    let server = match TlsServer::start() {
+        Ok(server) => server,
+        Err(reason) => return could_not_run(&reason),
+    };
+    let _: String = server.server().cli(&["CONFIG", "SET", "tls-protocols", "TLSv1.2"]);
+    let builder = Limits::builder().redis(server.url()).no_limits_file().tls_ca(server.ca_file());
+    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    let limiter = limits.limiter("tls", Quota::per_minute(1));
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+}
+
 /// The texts of rustls alone do not say what to write.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_is_refused_at_startup_comes_with_what_to_write() {
