@@ -109,12 +109,16 @@ async fn a_certificate_that_is_refused_at_startup_comes_with_what_to_write() {
         TlsServer::builder().authority(authority).identity(identity).start().unwrap()
     };
     let misnamed = of(Authority::certify, "redis.example");
+    let authority = Authority::new();
+    let identity = authority.certify(&[]);
+    let nameless = TlsServer::builder().authority(authority).identity(identity).start().unwrap();
     let expired = of(Authority::certify_expired, "localhost");
     let of_authority = of(Authority::certify_authority, "localhost");
     let strict = TlsServer::builder().clients_certified().start().unwrap();
     for (server, trusted, hint) in [
         (&misnamed, &other, "; set `tls_ca` to a file with the certificate"),
         (&misnamed, &misnamed, "; write a host that the certificate names in the store's address"),
+        (&nameless, &nameless, "; let the server use a certificate of version 3 that has its host"),
         (&expired, &expired, "; renew the server's certificate"),
         (&of_authority, &of_authority, "; let the server use a certificate without `CA:TRUE`"),
         (&strict, &strict, "; open the connections in `redis_connect`"),

@@ -252,6 +252,8 @@ fn with_hint(text: &str) -> String {
         "; write no database in the store's address"
     } else if has("UnknownIssuer") {
         "; set `tls_ca` to a file with the certificate of the authority that signed it"
+    } else if has("not valid for any names") || has("UnsupportedCertVersion") {
+        "; let the server use a certificate of version 3 that has its host as a `subjectAltName`"
     } else if has(MISNAMED) {
         "; write a host that the certificate names in the store's address"
     } else if has("certificate expired") {
@@ -286,5 +288,17 @@ mod tests {
         let fault = classify(&io::Error::new(io::ErrorKind::NotFound, text).into());
         let Fault::Permanent(error) = fault else { panic!("{fault:?}") };
         assert!(error.to_string().contains("; correct `SSL_CERT_FILE` and"), "{error}");
+    }
+
+    /// `openssl x509 -req` makes such certificates unless it is given extensions.
+    #[test]
+    fn a_certificate_of_version_1_is_an_error_of_the_setup() {
+        let text = "invalid peer certificate: Other(OtherError(UnsupportedCertVersion))";
+        let fault = classify(&io::Error::new(io::ErrorKind::InvalidData, text).into());
+        let Fault::Permanent(error) = fault else { panic!("{fault:?}") };
+        assert!(
+            error.to_string().contains("; let the server use a certificate of version 3"),
+            "{error}"
+        );
     }
 }
