@@ -7,8 +7,11 @@ use std::{
     time::Duration,
 };
 
-use ratelimit_runtime::{Event, Limits, LimitsBuilder, Quota};
-use tests::{eventually, redis_cluster::RedisCluster, redis_sentinel::RedisSentinel};
+use ratelimit_runtime::{Event, Limits, LimitsBuilder, Quota, Reason};
+use tests::{
+    eventually, redis_cluster::RedisCluster, redis_sentinel::RedisSentinel,
+    redis_server::RedisServer,
+};
 
 const SECRET: &str = "s3cr3t-canary";
 
@@ -204,4 +207,30 @@ async fn a_slot_without_a_node_is_reported_without_the_key() {
     let expected = format!("no node serves slot {slot}");
     assert!(down.iter().any(|event| event.contains(&expected)), "{down:?}");
     assert!(down.iter().all(|event| !event.contains("ann")), "{down:?}");
+}
+
+/// The server repeats the arguments of a command that it does not know.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_the_server_lacks_is_reported_without_the_key() {
+    let server = RedisServer::builder().config("rename-command", "EVALSHA other").start();
+    server.kill_hard();
+    let limits = Limits::builder().redis(server.url()).no_limits_file().build().await.unwrap();
+    server.restart();
+    let limiter = limits.limiter(&format!("user:ann{}", "-".repeat(60)), Quota::per_second(10));
+    let look = async {
+        loop {
+            match limiter.try_acquire(1).await {
+                Err(it) if it.reason() == Reason::StoreMisconfigured => break it,
+                _ => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        }
+    };
+    let rejection = tokio::time::timeout(Duration::from_secs(10), look).await.unwrap();
+    let error = rejection.source().unwrap().to_string();
+    assert!(error.contains("unknown command 'EVALSHA'; let the server run"), "{error}");
+    assert!(!chain(rejection.source()).contains("ann"), "{}", chain(rejection.source()));
+}
+
+fn chain(error: Option<&dyn Error>) -> String {
+    error.map_or_else(String::new, |error| format!("{error}: {}", chain(error.source())))
 }

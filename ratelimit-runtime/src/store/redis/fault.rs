@@ -70,8 +70,12 @@ const CERTIFICATE: [&str; 5] = [
 
 pub(super) fn classify(error: &RedisError) -> Fault {
     let text = describe(error);
-    let misconfigured =
-        || Fault::Permanent(StoreError::misconfigured(text.as_str()).caused_by(error.clone()));
+    let misconfigured = || {
+        let known = StoreError::misconfigured(text.as_str());
+        // The driver's text has what `describe` leaves out.
+        let is_cut = is_unknown_command(&text);
+        Fault::Permanent(if is_cut { known } else { known.caused_by(error.clone()) })
+    };
     let unavailable = || StoreError::unavailable(text.as_str()).caused_by(error.clone());
     if matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) {
         return misconfigured();
@@ -198,10 +202,12 @@ fn describe(error: &RedisError) -> String {
         );
     }
     // The driver rewords the server's codes; operators know the server's own.
-    with_hint(&match (error.code(), error.detail()) {
+    let text = match (error.code(), error.detail()) {
         (Some(code), Some(detail)) => format!("redis: {code} {detail}"),
         _ => format!("redis: {error}"),
-    })
+    };
+    // The server repeats the arguments of a command that it does not know, and with them the keys.
+    with_hint(text.split_once(", with args beginning").map_or(&text, |(text, _)| text))
 }
 
 /// Formats the error of a key of another type, without its position in a script.
