@@ -162,6 +162,45 @@ fn a_limit_is_near_if_its_shard_is() {
     });
 }
 
+/// A call was counted once for each shard and for each attempt, and a lost refund only for the first of its limiters.
+#[test]
+fn what_the_store_did_not_decide_is_counted_once() {
+    alone("what_the_store_did_not_decide_is_counted_once", || {
+        LazyLock::force(&RECORDER);
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let server = RedisServer::start();
+        let yaml = "limiters:
+  split: { rate: 80, per: 1h, shards: 8, on_store_error: reject }
+  slow: { rate: 1, per: 2s, wait: 1m }
+  one: { rate: 5, per: 1h }
+  two: { limits: [{ rate: 5, per: 1m }, { rate: 9, per: 1h }] }
+";
+        let limits = Limits::builder().redis(server.url()).limits_yaml(yaml).deadline(HOUR / 360);
+        let limits = runtime.block_on(limits.build()).unwrap();
+        let [split, slow, one, two] =
+            ["split", "slow", "one", "two"].map(|name| limits.configured(name));
+        let permit = runtime.block_on(one.and(two).try_acquire(1)).unwrap();
+        runtime.block_on(split.try_acquire(1)).unwrap();
+        server.kill_hard();
+        runtime.block_on(split.try_acquire(1)).unwrap_err();
+        assert_counts("split", &[("admitted_total", 1.0), ("degraded_total", 1.0)]);
+        for _ in 0..2 {
+            runtime.block_on(slow.acquire(1)).unwrap();
+        }
+        runtime.block_on(slow.try_acquire(1)).unwrap_err();
+        assert_counts("slow", &[("admitted_total", 2.0), ("degraded_total", 3.0)]);
+        permit.record(0);
+        drop(permit);
+        runtime.block_on(limits.shutdown());
+        for limiter in ["one", "two"] {
+            assert_counts(limiter, &[("admitted_total", 1.0), ("degraded_total", 1.0)]);
+        }
+        // The end of the limits is no outage.
+        runtime.block_on(slow.try_acquire(1)).unwrap_err();
+        assert_counts("slow", &[("degraded_total", 3.0)]);
+    });
+}
+
 /// Prometheus sees no increase in a series that begins at 1, and such an event may happen only once.
 #[tokio::test]
 async fn events_with_an_alert_are_counted_from_0() {

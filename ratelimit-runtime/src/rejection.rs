@@ -157,6 +157,11 @@ impl Rejection {
         Some(&self.0.decision).filter(|decision| decision.counted)
     }
 
+    /// Returns whether `on_store_error` decided because the store was unavailable, or the limits had ended.
+    pub(crate) fn is_degraded(&self) -> bool {
+        self.reason() == Reason::StoreUnavailable || self.0.decision.degraded
+    }
+
     /// Returns the known limits, whether the call was counted or not.
     #[cfg(feature = "_web")]
     pub(crate) fn limits(&self) -> Option<&Decision> {

@@ -87,7 +87,7 @@ pub struct LimiterReport {
     pub rejected: u64,
     /// Number of admitted calls that had to wait.
     pub waited: u64,
-    /// Number of decisions by `on_store_error`.
+    /// Number of calls that `on_store_error` decided.
     pub degraded: u64,
     /// Number of admitted calls that would have been rejected, or made to wait, outside shadow mode.
     pub shadowed: u64,

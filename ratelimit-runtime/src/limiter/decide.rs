@@ -200,6 +200,7 @@ pub(super) fn decide_one<'a>(
         let asked = Asked { position: 0, core, rule: &rule, numbers, permits };
         let result = replied(limits, &[&asked], replies);
         let granted = unless_shadowed(limits, &[asked], result)?;
+        granted.iter().for_each(|got| core.count_if_degraded(&got.decision));
         core.count_admitted(limits, granted.first());
         Ok(Got::All(granted.into_iter().map(Some).collect()))
     })

@@ -252,7 +252,7 @@ impl Taken {
             let returned = self.give_back_some(limits, unused).await?;
             return Ok(Settlement { returned, ..Settlement::default() });
         }
-        let all: Vec<_> = std::iter::once(&self.core).chain(&self.others).cloned().collect();
+        let all: Vec<_> = self.limiters().cloned().collect();
         charge_all(&all, limits, actual - taken).await
     }
 
@@ -262,7 +262,7 @@ impl Taken {
         let here = self.is_here() && actual <= self.permits.into();
         limits.start(here, async move {
             if self.settle(&kept, actual).await.is_err() {
-                self.core.count_degraded();
+                self.count_lost();
             }
         });
     }
@@ -271,8 +271,19 @@ impl Taken {
     /// it expires.
     pub(crate) async fn give_back(&self, limits: &Services) {
         if self.give_back_some(limits, self.permits).await.is_err() {
-            self.core.count_degraded();
+            self.count_lost();
         }
+    }
+
+    /// Counts a settlement that the store did not receive, for each limiter that the store counts.
+    fn count_lost(&self) {
+        let stored = self.limiters().filter(|core| !core.is_counted_here(&core.rule.load()));
+        stored.for_each(|core| core.count_degraded());
+    }
+
+    /// The limiters that the call took from.
+    fn limiters(&self) -> impl Iterator<Item = &Arc<Core>> {
+        std::iter::once(&self.core).chain(&self.others)
     }
 
     /// Releases permits granted to a caller that is gone. After a `late` reply the store is closed

@@ -221,12 +221,18 @@ async fn acquire_all(
         let result = attempt(limits, asked, &begun, refusals.take(), &mut waited).await;
         let (n, rejection) = match result {
             Ok(granted) => {
-                open.into_iter().zip(granted).for_each(|(n, got)| all[n] = Some(got));
+                for (n, got) in open.into_iter().zip(granted) {
+                    claims[n].core.count_if_degraded(&got.decision);
+                    all[n] = Some(got);
+                }
                 break;
             }
             Err((position, rejection)) => (open[position], rejection),
         };
         if claims[n].fallible {
+            if rejection.is_degraded() && !limits.is_shut_down() {
+                claims[n].core.count_degraded();
+            }
             let rejection = claims[n].core.penalize(limits, rejection).await;
             claims[n].core.count_rejected(limits, &rejection);
             return Err((n, rejection));

@@ -52,7 +52,7 @@ const METRICS: [(&str, Kind, &str, &str); 14] = [
         DEGRADED,
         C,
         "limiter",
-        "decisions of `on_store_error`, and refunds that did not reach the store",
+        "calls that `on_store_error` decided, and refunds that did not reach the store",
     ),
     (SHADOWED, C, "limiter", "calls that only shadow mode admitted"),
     (SHARED, C, "limiter", "calls whose key is beyond `max_keys` and shared a limiter"),

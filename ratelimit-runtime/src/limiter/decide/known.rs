@@ -264,7 +264,14 @@ impl Core {
         Rejection::refused(Reason::Limited, self.decision(heard, false))
     }
 
-    /// Counts a decision of the policy, or a release that the store did not receive.
+    /// Counts a call if the policy decided it.
+    pub(in crate::limiter) fn count_if_degraded(&self, decision: &Decision) {
+        if decision.degraded {
+            self.count_degraded();
+        }
+    }
+
+    /// Counts a decision of the policy, or a settlement that the store did not receive.
     pub(in crate::limiter) fn count_degraded(&self) {
         let row = self.family.row();
         row.tally.degraded.fetch_add(1, Ordering::Relaxed);

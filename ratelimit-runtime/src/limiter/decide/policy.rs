@@ -37,7 +37,6 @@ pub(super) fn without_store(
             refusals.push(refuse(Reason::StoreMisconfigured));
             continue;
         }
-        core.count_degraded();
         match asked.numbers.effective.set.on_store_error() {
             OnStoreError::Reject => refusals.push(refuse(Reason::StoreUnavailable)),
             OnStoreError::Allow => {
