@@ -1,6 +1,6 @@
 //! A call that may wait for so long is refused at once if that is not enough, and else never.
 
-use ratelimit_runtime::{Limiter, Quota, Reason};
+use ratelimit_runtime::{Limiter, Quota, RateChange, Reason};
 use tests::{
     Random,
     ledger::Rule,
@@ -217,5 +217,56 @@ async fn permits_of_a_fraction_of_a_millisecond_behind_others() {
         for waiter in waiters {
             waiter.await.unwrap().unwrap();
         }
+    }
+}
+
+/// Callers behind the head of a window waited until their time was over.
+async fn a_lower_rate_rejects_those_it_leaves_no_chance(place: Place, from_outside: bool) {
+    let (limits, other) = (place.limits().await, place.limits().await);
+    for (name, is_fixed) in [("sliding", false), ("fixed", true)] {
+        let quota = |rate| {
+            let quota = Quota::new(rate, 2 * SECOND).unwrap();
+            if is_fixed { quota.fixed_window() } else { quota }
+        };
+        let changing = if from_outside { &other } else { &limits };
+        let (limiter, changing) =
+            (limits.limiter(name, quota(4)), changing.limiter(name, quota(4)));
+        window_begins(&limits, 2000).await;
+        limiter.acquire(4).await.unwrap();
+        changing.peek(1).await.unwrap_err();
+        let start = Instant::now();
+        let waiters: Vec<_> = (0..8)
+            .map(|_| {
+                let limiter = limiter.clone();
+                tokio::spawn(async move {
+                    let result = limiter.acquire_timeout(1, 7 * SECOND).await;
+                    (result.map_err(|rejection| rejection.reason()).map(drop), start.elapsed())
+                })
+            })
+            .collect();
+        sleep(ms(100)).await;
+        changing.set_rate(RateChange::new(quota(1)).carry()).await.unwrap();
+        let by = if from_outside { ms(3000) } else { ms(500) };
+        for (n, waiter) in waiters.into_iter().enumerate() {
+            let (result, after) = waiter.await.unwrap();
+            if n < 3 {
+                assert_eq!(result, Ok(()), "{name}: caller {n}");
+            } else {
+                assert_eq!(result, Err(Reason::WaitTooLong), "{name}: caller {n}");
+                assert!(after < by, "{name}: caller {n} after {after:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lower_rate_rejects_those_it_leaves_no_chance_embedded() {
+    a_lower_rate_rejects_those_it_leaves_no_chance(Place::Embedded, false).await;
+}
+
+#[tokio::test]
+async fn a_lower_rate_rejects_those_it_leaves_no_chance_redis() {
+    for from_outside in [false, true] {
+        a_lower_rate_rejects_those_it_leaves_no_chance(Place::redis(), from_outside).await;
     }
 }

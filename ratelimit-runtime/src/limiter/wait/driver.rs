@@ -26,6 +26,7 @@ use crate::{
         services::Services,
         taken::Taken,
     },
+    store::Config,
 };
 
 type Work = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -44,10 +45,12 @@ fn start(core: &Arc<Core>, limits: &Arc<Services>, runtime: &Runtime) {
         drivers.push(home);
         drop(drivers);
         let (core, limits, unfinished) = (Arc::clone(core), limits.clone(), limits.engine.begin());
+        let known = core.known_of_all(&limits).unwrap_or_default();
         let driver = Driver {
             core,
             limits,
             home,
+            known,
             working: false,
             _unfinished: unfinished,
             _runtime: runtime.clone(),
@@ -74,6 +77,8 @@ struct Driver {
     core: Arc<Core>,
     limits: Arc<Services>,
     home: Id,
+    /// The numbers by which the callers were last compared.
+    known: Vec<Config>,
     /// Whether this driver is the one that queries the store.
     working: bool,
     _unfinished: Unfinished,
@@ -123,7 +128,10 @@ impl Driver {
             });
             tokio::select! {
                 biased;
-                () = worked => (work, self.working) = (None, false),
+                () = worked => {
+                    (work, self.working) = (None, false);
+                    self.compare();
+                }
                 () = changed => {}
                 () = renewed => {}
                 () = sleep => {}
@@ -136,7 +144,14 @@ impl Driver {
         let (core, limits) = (&self.core, &self.limits);
         let (now, pace) = (limits.clock.now_ms(), core.pace(limits));
         let mut leaving = Vec::new();
-        let step = core.queue.change(|line| line.step(now, pace, generation, &mut leaving));
+        let is_doubtful = core.queue.waiting().line().is_doubtful();
+        let known = if is_doubtful { core.known_of_all(limits) } else { Ok(Vec::new()) };
+        let least_ms = |ahead, permits| {
+            let known = known.iter().flatten();
+            known.map(|config| config.least_ms(ahead, permits, true)).max().unwrap_or(0)
+        };
+        let step =
+            core.queue.change(|line| line.step(now, pace, generation, least_ms, &mut leaving));
         self.working |= !matches!(step, Step::Sleep(_) | Step::End);
         for one in leaving {
             match one {
@@ -149,6 +164,14 @@ impl Driver {
             }
         }
         step
+    }
+
+    /// Lets the queue look again for callers that cannot be in time, if the store replied by other numbers.
+    fn compare(&mut self) {
+        let known = self.core.known_of_all(&self.limits).unwrap_or_default();
+        if std::mem::replace(&mut self.known, known.clone()) != known {
+            self.core.queue.waiting().line().doubt();
+        }
     }
 
     /// Returns whether nothing is left to drive; a caller that comes later starts another driver.

@@ -97,7 +97,7 @@ pub(super) struct Line<S, T> {
     yielded_to: Option<u64>,
     /// Whether reservations may be later than necessary.
     stale: bool,
-    /// Whether callers behind the reservations may not be in time any more.
+    /// Whether callers behind the head or the reservations may not be in time any more.
     doubtful: bool,
     /// The generation of the limits that the times are based on.
     generation: u64,
@@ -290,6 +290,7 @@ impl<S, T: Part> Line<S, T> {
         now: u64,
         pace: Option<Pace>,
         generation: u64,
+        least_ms: impl Fn(u64, u64) -> u64,
         leaving: &mut Vec<Leaving<S, T>>,
     ) -> Step<T> {
         if generation > self.generation {
@@ -300,9 +301,7 @@ impl<S, T: Part> Line<S, T> {
         let step = match self.next(now, pace) {
             Step::Sleep(_) => {
                 self.turn_away(now, leaving);
-                if let Some(pace) = pace {
-                    self.turn_away_behind(now, pace, leaving);
-                }
+                self.turn_away_behind(now, pace, least_ms, leaving);
                 self.next(now, pace)
             }
             step => step,

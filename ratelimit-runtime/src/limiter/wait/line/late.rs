@@ -25,29 +25,49 @@ impl<S, T: Part> Line<S, T> {
         self.limits.iter().find(|(_, number)| Some(*number) != asked).copied()
     }
 
+    /// Records that the store replied by other numbers. How many permits a bucket has beside reservations that were made
+    /// by the former ones is not known.
+    pub(in crate::limiter::wait) fn doubt(&mut self) {
+        self.doubtful |= self.slots.is_empty();
+    }
+
+    pub(in crate::limiter::wait) fn is_doubtful(&self) -> bool {
+        self.doubtful
+    }
+
     /// Removes the callers behind the reservations that cannot be in time, because the rate may be lower since they
-    /// joined: the bucket is empty when the last reservation is used.
+    /// joined: the bucket is empty when the last reservation is used. Without reservations, `least_ms` is the time from
+    /// the turn of the head to that of a caller of some permits behind others.
     pub(super) fn turn_away_behind(
         &mut self,
         now: u64,
-        pace: Pace,
+        pace: Option<Pace>,
+        least_ms: impl Fn(u64, u64) -> u64,
         leaving: &mut Vec<Leaving<S, T>>,
     ) {
-        let Some(last) = self.slots.back().filter(|last| self.doubtful && last.at > now) else {
-            return;
+        let last = self.next_slot().and(self.slots.back()).zip(pace);
+        let (from, lag) = match last {
+            Some((last, _)) => (last.at, last.lag),
+            None if self.slots.is_empty() => (self.due.at, self.due.lag),
+            None => return,
         };
-        if self.asking || self.next_slot().is_none() {
+        if !self.doubtful || self.asking || from <= now {
             return;
         }
         let (mut ahead, mut late) = (0_u64, Vec::new());
         for place in self.places.iter().skip(self.slots.len()) {
-            let before = if pace.spaced { last.permits } else { place.permits };
-            let earliest = last.at.saturating_add(pace.least_ms(ahead + u64::from(before)));
-            if place.until.is_some_and(|until| until.saturating_add(last.lag) < earliest) {
+            let permits = u64::from(place.permits);
+            let after = match last {
+                Some((last, pace)) if pace.spaced => pace.least_ms(ahead + u64::from(last.permits)),
+                Some((_, pace)) => pace.least_ms(ahead + permits),
+                None => least_ms(ahead, permits),
+            };
+            let earliest = from.saturating_add(after);
+            if place.until.is_some_and(|until| until.saturating_add(lag) < earliest) {
                 late.push((place.number, earliest));
             } else if place.alone {
                 // Any other caller leaves if another limiter delays it.
-                ahead += u64::from(place.permits);
+                ahead += permits;
             }
         }
         self.doubtful = false;

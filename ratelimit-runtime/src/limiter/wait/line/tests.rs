@@ -13,12 +13,17 @@ const TEN_A_SECOND: Pace =
 
 fn step(line: &mut Names, now: u64, pace: Option<Pace>) -> (Step<u32>, Vec<String>) {
     let mut leaving = Vec::new();
-    let step = line.step(now, pace, line.generation, &mut leaving);
+    let step = line.step(now, pace, line.generation, second_each, &mut leaving);
     let leaving = leaving.into_iter().map(|one| match one {
         Leaving::Admitted(place, slot) => format!("{} by {}", place.seat, slot.ticket),
         Leaving::TooLate(place, ms) => format!("{} not before {ms}", place.seat),
     });
     (step, leaving.collect())
+}
+
+/// The time behind the turn of the head in a window of one permit a second.
+fn second_each(ahead: u64, permits: u64) -> u64 {
+    (ahead + permits - 1) * 1000
 }
 
 /// Joins behind all present callers. Returns the number of the position.
@@ -120,8 +125,9 @@ fn the_head_asks_when_it_is_due_and_no_caller_overtakes_it() {
 #[test]
 fn a_generation_that_the_line_has_not_seen_is_a_change() {
     let mut line = Names::default();
-    let next =
-        |line: &mut Names, now, generation| line.step(now, None, generation, &mut Vec::new());
+    let next = |line: &mut Names, now, generation| {
+        line.step(now, None, generation, second_each, &mut Vec::new())
+    };
     join(&mut line, 1, None, "head", (300, 0));
     assert_eq!(next(&mut line, 0, 1), Step::Sleep(300), "it joined in this one");
     assert_eq!(next(&mut line, 0, 2), Step::Ask);
@@ -344,6 +350,21 @@ fn callers_behind_the_reservations_are_turned_away_when_a_lower_rate_leaves_them
         let left = ["late not before 1996", "later not before 2996"].map(str::to_owned).to_vec();
         assert_eq!(step(&mut line, 4, slow(spaced)), (Step::Sleep(1000), left));
     }
+}
+
+#[test]
+fn callers_behind_the_head_are_turned_away_when_a_lower_rate_leaves_them_no_chance() {
+    let mut line = Names::default();
+    join(&mut line, 1, None, "head", (500, 500));
+    for (until, seat) in [(1499, "late"), (1500, "next"), (2499, "later"), (2500, "last")] {
+        join(&mut line, 1, Some(until), seat, (0, 0));
+    }
+    assert_eq!(step(&mut line, 0, None), (Step::Sleep(500), Vec::new()));
+    line.change();
+    assert_eq!(step(&mut line, 1, None), (Step::Ask, Vec::new()));
+    line.answered(Due::at(500, 0));
+    let left = ["late not before 1498", "later not before 2498"].map(str::to_owned).to_vec();
+    assert_eq!(step(&mut line, 2, None), (Step::Sleep(500), left));
 }
 
 #[test]
