@@ -6,7 +6,7 @@ mod value;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::ToTokens;
-use ratelimit_spec::{Per, either, nearest_setting};
+use ratelimit_spec::{Per, either, nearest_setting, rate};
 use syn::ext::IdentExt;
 use syn::parse::discouraged::Speculative;
 use syn::parse::{ParseStream, Parser};
@@ -17,7 +17,7 @@ use crate::problems::Problems;
 pub(crate) use limits::Limits;
 pub(crate) use slot::{Arg, Slot};
 pub(crate) use value::{Number, krate, quota_in, ungrouped};
-use value::{Value, expression, function, identifier, permits, quota};
+use value::{Value, expression, function, identifier, permits};
 
 /// One row per argument: its field, its name if that differs, the type of its value, how that is read, and a valid
 /// value for messages.
@@ -172,7 +172,7 @@ impl Args {
     fn without_a_name(&mut self, value: &Lit) -> syn::Error {
         let written = value.to_token_stream();
         let advice = match value {
-            Lit::Str(text) => match quota(text) {
+            Lit::Str(text) => match rate::quota_in(&text.value()) {
                 Some((rate, per)) => {
                     self.rate.give_up();
                     self.per.give_up();

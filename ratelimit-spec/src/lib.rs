@@ -22,6 +22,7 @@ mod penalty;
 mod per;
 mod quota;
 mod quote;
+pub mod rate;
 mod rule;
 mod settings;
 pub mod suggest;

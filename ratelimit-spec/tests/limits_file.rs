@@ -235,6 +235,12 @@ fn fields_that_do_not_exist_are_named_with_the_nearest_that_does() {
              2:16: unknown field `per => 1s` in limiter `a`; write `: ` instead of `=`",
         ),
         (
+            "limiters:\n  a: { rate = 10/s }\n  b:\n    rate: 10/s\n  c:\n    rate=10/min\n",
+            "2:8: unknown field `rate = 10/s` in limiter `a`; write `rate: 10` and `per: 1s`\n\
+             4:11: `rate` cannot be the text `10/s`; write `rate: 10` and `per: 1s`\n\
+             6:5: `c` cannot be the text `rate=10/min`; write `rate: 10` and `per: 1m`",
+        ),
+        (
             "limiters:\n  a: { rate: 1,000, per: 1s }\n  b: { rate: 1,234, per: 1s }\n",
             "2:16: unknown field `000` in limiter `a`; write numbers without commas\n\
              3:16: expected a string as key, found `234`; quote it, or write numbers without commas",
@@ -321,7 +327,13 @@ fn numbers_and_durations_are_what_they_seem() {
         ),
         (
             "rate: 10/s",
-            format!("3:11: `rate` cannot be the text `10/s`; {a_rate}, and the window as `per`"),
+            "3:11: `rate` cannot be the text `10/s`; write `rate: 10` and `per: 1s`".into(),
+        ),
+        (
+            "rate: 3000000000/s",
+            format!(
+                "3:11: `rate` cannot be the text `3000000000/s`; {a_rate}, and the window as `per`"
+            ),
         ),
         ("rate: 1_000", "3:11: `rate` cannot be the text `1_000`; write `1000`".into()),
         ("rate: 1,000", "3:11: `rate` cannot be the text `1,000`; write `1000`".into()),
@@ -331,11 +343,18 @@ fn numbers_and_durations_are_what_they_seem() {
         ),
         (
             "rate: 5 per minute",
-            format!(
-                "3:11: `rate` cannot be the text `5 per minute`; {a_rate}, and the window as `per`"
-            ),
+            "3:11: `rate` cannot be the text `5 per minute`; write `rate: 5` and `per: 1m`".into(),
         ),
-        ("rate: 1.5", format!("3:11: `rate` cannot be `1.5`; {a_rate}")),
+        (
+            "rate: 0.5",
+            "3:11: `rate` cannot be `0.5`; write `1` and a `per` that is 2 times as long".into(),
+        ),
+        (
+            "rate: 1.1",
+            "3:11: `rate` cannot be `1.1`; write `11` and a `per` that is 10 times as long".into(),
+        ),
+        ("rate: 0.00001", format!("3:11: `rate` cannot be `1e-5`; {a_rate}")),
+        ("rate: -0.5", format!("3:11: `rate` cannot be `-0.5`; {a_rate}")),
         ("rate: 5.0", "3:11: `rate` has a decimal point or an exponent; write `5`".into()),
         ("rate: 1e3", "3:11: `rate` has a decimal point or an exponent; write `1000`".into()),
         ("rate: 1e10", format!("3:11: `rate` cannot be `10000000000.0`; {a_rate}")),

@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use ratelimit_spec::{
-    Algorithm, Mode, OnStoreError, RefundOn, Wait, duration::spelled_out, parse_duration,
-};
+use quote::ToTokens;
+use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, Wait, parse_duration, rate};
 use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 use super::example;
@@ -80,37 +79,33 @@ impl Value for Number {
 /// `100/s`, the intended value is clear.
 fn not_a_rate(name: &Ident, value: &Expr) -> syn::Error {
     let what = "an integer or the path of a constant";
+    let float = match value {
+        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => number.base10_parse::<f64>().ok(),
+        _ => None,
+    };
     let number = match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => text.value().parse().ok(),
         // `5.0` and `1e3` are displayed as integers.
-        Expr::Lit(ExprLit { lit: Lit::Float(number), .. }) => {
-            number.base10_parse::<f64>().ok().and_then(|number| number.to_string().parse().ok())
-        }
-        _ => None::<NonZeroU32>,
+        _ => float.and_then(|number| number.to_string().parse::<NonZeroU32>().ok()),
     };
-    let advice = match (quota_in(value), number) {
-        (Some((rate, per)), _) if name == "rate" => format!("rate = {rate}, per = \"{per}\""),
-        (_, Some(number)) => format!("{name} = {number}"),
+    let is_rate = name == "rate";
+    let advice = match (quota_in(value), number, float.and_then(rate::whole_rate)) {
+        (Some((rate, per)), ..) if is_rate => format!("`rate = {rate}, per = \"{per}\"`"),
+        (_, Some(number), _) => format!("`{name} = {number}`"),
+        (.., Some((rate, times))) if is_rate => {
+            format!("`rate = {rate}` and a `per` that is {times} times as long")
+        }
         _ => return expected(name, what, value),
     };
-    syn::Error::new_spanned(value, format!("expected {what} for `{name}`; write `{advice}`"))
+    syn::Error::new_spanned(value, format!("expected {what} for `{name}`; write {advice}"))
 }
 
-/// Returns the rate and the window of a string such as `"100/s"`.
+/// Returns the rate and the window of `"100/s"`, with or without quotes.
 pub(crate) fn quota_in(value: &Expr) -> Option<(u32, String)> {
-    quota(string(value)?)
-}
-
-/// Returns the rate and the window of `100/s`, `100r/s`, `100/1s` or `100 per 1s`.
-pub(super) fn quota(text: &LitStr) -> Option<(u32, String)> {
-    let text = text.value();
-    let (rate, per) = text.split_once('/').or_else(|| text.split_once(" per "))?;
-    let unit = ["requests", "req", "r"].iter().find_map(|unit| rate.trim().strip_suffix(unit));
-    let (rate, per) = (unit.unwrap_or(rate).trim().parse().ok()?, per.trim());
-    let per = spelled_out(per).unwrap_or(per);
-    let written = [per.to_owned(), format!("1{per}")];
-    let per = written.into_iter().find(|per| parse_duration(per).is_ok())?;
-    Some((rate, per))
+    match value {
+        Expr::Binary(_) => rate::quota_in(&value.to_token_stream().to_string()),
+        _ => rate::quota_in(&string(value)?.value()),
+    }
 }
 
 pub(super) fn permits(name: &Ident, value: Expr) -> syn::Result<Number> {

@@ -13,12 +13,32 @@ use super::shape::{DURATION, Shape};
 use crate::duration::{parse_any, parse_duration};
 use crate::per::Per;
 use crate::quote::{Quoted, either};
+use crate::rate::{quota_in, whole_rate};
 use crate::suggest::nearest_setting;
 
 /// Returns the advice for `per:1s` or `per=1s`, which YAML takes for a text.
-pub(super) fn advice_on_separator(text: &str) -> Option<&'static str> {
-    let separator = text.find([':', '=']).map(|at| &text[at..=at])?;
-    Some(if separator == "=" { "write `: ` instead of `=`" } else { "write a space after the `:`" })
+pub(super) fn advice_on_separator(text: &str) -> Option<String> {
+    let (name, value) = text.split_once([':', '='])?;
+    if name.trim_end() == "rate"
+        && let Some(advice) = advice_on_quota(value)
+    {
+        return Some(advice);
+    }
+    let is_colon = text[name.len()..].starts_with(':');
+    Some(
+        if is_colon { "write a space after the `:`" } else { "write `: ` instead of `=`" }
+            .to_owned(),
+    )
+}
+
+/// Returns the advice for a rate of `10/s`.
+fn advice_on_quota(text: &str) -> Option<String> {
+    quota_in(text).map(|(rate, per)| format!("write `rate: {rate}` and `per: {per}`"))
+}
+
+fn advice_on_fraction(rate: f64) -> Option<String> {
+    let (rate, times) = whole_rate(rate)?;
+    Some(format!("write `{rate}` and a `per` that is {times} times as long"))
 }
 
 /// Arguments of the attribute that are code.
@@ -88,8 +108,8 @@ impl Report {
     pub(super) fn unknown(&mut self, field: &Field<'_>, known: &[&str], section: &Section<'_>) {
         // `per:1s` is a key without a value, and so is the end of `rate: 1,000`.
         let is_number = field.name.bytes().all(|byte| byte.is_ascii_digit());
-        let no_commas = is_number.then_some("write numbers without commas");
-        let advice = advice_on_separator(field.name).or(no_commas);
+        let no_commas = || is_number.then(|| "write numbers without commas".to_owned());
+        let advice = advice_on_separator(field.name).or_else(no_commas);
         let advice = advice.filter(|_| field.value.value == Value::Null);
         let is_limiter = section.place.is_empty() && matches!(field.value.value, Value::Map(_));
         if OF_THE_ATTRIBUTE.contains(&field.name) && !is_limiter {
@@ -101,7 +121,7 @@ impl Report {
         self.add(field.name_position, || {
             let has_number = matches!(field.value.value, Value::Int(_));
             let hint = match (advice, nearest_setting(field.name, has_number, known)) {
-                (Some(advice), _) => advice.to_owned(),
+                (Some(advice), _) => advice,
                 _ if field.name == "<<" => {
                     "merge keys are not supported, so write the fields out".to_owned()
                 }
@@ -164,8 +184,15 @@ impl Report {
                 let text = if let Value::Text(text) = value { text } else { "" };
                 let is_quoted = text.parse().is_ok_and(|number: i128| number.to_string() == text);
                 let plain = text.replace([',', '_', ' '], "");
-                if plain != text && plain.parse().is_ok_and(in_range) {
-                    let message = format!("`{}` cannot be {value}; write `{plain}`", field.name);
+                let is_plain = || plain != text && plain.parse().is_ok_and(in_range);
+                let advice = match value {
+                    Value::Float(number) if field.name == "rate" => advice_on_fraction(*number),
+                    _ if field.name == "rate" => advice_on_quota(text),
+                    _ => None,
+                };
+                let advice = advice.or_else(|| is_plain().then(|| format!("write `{plain}`")));
+                if let Some(advice) = advice {
+                    let message = format!("`{}` cannot be {value}; {advice}", field.name);
                     self.refuse(field, &message);
                     return None;
                 }

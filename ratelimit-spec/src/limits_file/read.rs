@@ -329,7 +329,8 @@ fn settings_fields<'a>(
                     .and_then(|_| advice_on_separator(text)),
                 _ => None,
             };
-            let hint = advice.unwrap_or("write fields such as `{ rate: 5, per: 1s }`");
+            let hint =
+                advice.unwrap_or_else(|| "write fields such as `{ rate: 5, per: 1s }`".to_owned());
             format!("{name} cannot be {value}; {hint}")
         });
         Vec::new()

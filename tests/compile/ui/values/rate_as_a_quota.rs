@@ -9,4 +9,7 @@ async fn find() {}
 #[rate_limit(key = "list", rate = "many", per = "1s")]
 async fn list() {}
 
+#[rate_limit(key = "seek", rate = 5 / s)]
+async fn seek() {}
+
 fn main() {}
