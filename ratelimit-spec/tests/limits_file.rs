@@ -731,6 +731,13 @@ fn a_value_of_the_wrong_kind_is_refused() {
              4:3: `limits` is a field of a limiter; indent it below the key",
         ),
         (
+            "limiters:\n  checkout:\n    - { rate: 5, per: 1s }\n    - { rate: 9, per: 1m }\ndefault: [5]\n",
+            "2:3: `checkout` cannot be a list; write several limits as \
+             `limits: [{ rate: 10, per: 1s }, { rate: 1000, per: 1h }]`\n\
+             5:1: `default` cannot be a list; write several limits as \
+             `limits: [{ rate: 10, per: 1s }, { rate: 1000, per: 1h }]`",
+        ),
+        (
             "default: 5/1s\n",
             "1:10: `default` cannot be the text `5/1s`; write fields such as `{ rate: 5, per: 1s }`",
         ),

@@ -327,6 +327,9 @@ fn settings_fields<'a>(
                     .split_once([':', '='])
                     .filter(|(name, _)| Settings::NAMES.contains(&name.trim_end()))
                     .and_then(|_| advice_on_separator(text)),
+                node::Value::List(_) => {
+                    Some(format!("write several limits as `{}`", limits::WHOLE))
+                }
                 _ => None,
             };
             let hint =

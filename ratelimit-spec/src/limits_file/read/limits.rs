@@ -13,6 +13,9 @@ use crate::words::MAX_RATE;
 
 const EXAMPLE: &str = "{ rate: 10, per: 1s }";
 
+/// The field with its name.
+pub(super) const WHOLE: &str = "limits: [{ rate: 10, per: 1s }, { rate: 1000, per: 1h }]";
+
 const NUMBER: Shape = Shape::Number(1, "", MAX_RATE as u64);
 pub(super) const SHAPE: Shape = Shape::Other(
     "a list such as `[{ rate: 10, per: 1s }, { rate: 1000, per: 1h }]`",
