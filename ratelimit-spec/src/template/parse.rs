@@ -8,6 +8,10 @@ use crate::quote::Quoted;
 /// The end of a message that explains placeholders.
 const EXAMPLE: &str = "write a parameter or a field path, such as `{user_id}` or `{order.tenant}`";
 
+/// Marks the crate's own keys, such as `ratelimit:~members` and `search:~shard-0`, and the key that the values beyond
+/// `max_keys` share. A rendered value contains neither.
+const OWN: [&str; 2] = [":~", "~others"];
+
 pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
     if text.trim().is_empty() {
         let message = "empty key; write a name such as `checkout` or `orders:{user_id}`";
@@ -40,6 +44,13 @@ pub(super) fn parse(text: &str) -> Result<Template, TemplateError> {
         } else {
             literal.push(c);
             at += c.len_utf8();
+        }
+    }
+    for own in OWN {
+        if let Some(at) = text.find(own) {
+            let message =
+                format!("`{own}` in the key is reserved for keys of the crate; remove the `~`");
+            return Err(TemplateError::new(at..at + own.len(), message));
         }
     }
     let has_braces = literals.iter().any(|literal| literal.contains(['{', '}']));

@@ -60,6 +60,8 @@ fn a_bad_template_says_where_and_what_to_write() {
     for (text, span, message) in [
         ("", 0..0, "empty key; write a name such as `checkout` or `orders:{user_id}`".to_owned()),
         (" ", 0..1, "empty key; write a name such as `checkout` or `orders:{user_id}`".to_owned()),
+        ("search:~shard-0", 6..8, "`:~` in the key is reserved for keys of the crate; remove the `~`".into()),
+        ("a:{b}-~others", 6..13, "`~others` in the key is reserved for keys of the crate; remove the `~`".into()),
         ("a\nb", 1..2, "control character `\\n` in the key; write printable characters only".into()),
         ("a:{", 2..3, unclosed.into()),
         ("a:{id", 2..3, unclosed.into()),
