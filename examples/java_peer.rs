@@ -39,7 +39,8 @@ async fn main() -> Result<()> {
         );
         return Ok(());
     };
-    let seconds = arguments.get(1).map_or(Ok(10), |text| text.parse())?;
+    let seconds = arguments.get(1).map_or(Ok(10), |text| text.parse());
+    let seconds = seconds.map_err(|_| "usage: java_peer [VERSION [SECONDS]]")?;
 
     let mut java = Java::start(&folder)?;
     java.ask(&format!("connect {redis}"))?;

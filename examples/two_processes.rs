@@ -36,9 +36,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (processes, seconds) = match &arguments[..] {
         [worker] if worker == "worker" => return work(&limits).await,
         [] => (4, 20),
-        [processes, seconds] => (processes.parse()?, seconds.parse()?),
-        _ => return Err("expected the number of processes and of seconds".into()),
+        [processes, seconds] => (processes.parse().unwrap_or(0), seconds.parse().unwrap_or(0)),
+        _ => (0, 0),
     };
+    if processes == 0 || seconds == 0 {
+        return Err("usage: two_processes [PROCESSES SECONDS], each at least 1".into());
+    }
     // This process takes no permits, so it must not count as one of those that share the limit.
     limits.shutdown().await;
     compare(processes, seconds)

@@ -40,7 +40,8 @@ async fn export(customer: u32) -> Result<String, Rejection> {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     Limits::builder().limits_file(LIMITS).deadline(Duration::from_secs(5)).install().await?;
-    let mails = env::args().nth(1).map_or(Ok(10), |mails| mails.parse())?;
+    let mails = env::args().nth(1).map_or(Ok(10), |mails| mails.parse());
+    let mails = mails.map_err(|_| "usage: worker [MAILS]")?;
     let exports = (1..=3).map(Job::Export);
     let jobs: VecDeque<Job> = exports.chain((1..=mails).map(Job::Mail)).collect();
     let (jobs, started) = (Arc::new(Mutex::new(jobs)), Instant::now());

@@ -175,6 +175,31 @@ fn processes_without_their_server_count_nothing() {
     assert!(!output.status.success() && errors.contains("Connection refused"), "{output:?}");
 }
 
+/// Two of them printed an error of the parser, and the other one an average of NaN.
+#[test]
+fn a_wrong_argument_is_answered_with_the_usage() {
+    let redis = RedisServer::start();
+    let interop = Path::new(env!("CARGO_TARGET_TMPDIR")).join("usage");
+    fs::create_dir_all(interop.join("4.7.0")).unwrap();
+    for (example, arguments) in [
+        ("worker", &["abc"][..]),
+        ("java_peer", &["4.7.0", "x"]),
+        ("two_processes", &["2", "0"]),
+        ("two_processes", &["0", "2"]),
+        ("two_processes", &["2", "x"]),
+    ] {
+        let output = Command::new(tests::example(example))
+            .args(arguments)
+            .env("REDIS_URL", redis.url())
+            .env("RATELIMIT_INTEROP", &interop)
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        let usage = format!("usage: {example} [");
+        assert!(!output.status.success() && errors.contains(&usage), "{output:?}");
+    }
+}
+
 #[test]
 fn the_plot_and_the_table_of_the_algorithms_are_what_they_admit() {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
