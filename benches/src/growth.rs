@@ -10,6 +10,8 @@ use crate::{memory::resident, results::Results};
 
 const KEYS: u64 = 1_000_000;
 const STEP: u64 = 100_000;
+/// Other keys, which are used and removed before the first look: what that costs once does not count.
+const FIRST: u64 = 10_000;
 /// Callers, so that the process does not wait for each reply of Redis.
 const CALLERS: u64 = 256;
 /// A limiter of a template is kept for two windows after its use, and removed within a minute after that.
@@ -26,7 +28,8 @@ async fn grown(id: u64) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Uses each key once, in this process, on the embedded store or on a Redis of its own, and looks again after `later`.
+/// Uses each key once, in this process, on the embedded store or on a Redis of its own, and looks again after `later`,
+/// in which limiters are removed.
 /// `heap` returns the bytes that the process has allocated and not freed.
 ///
 /// # Panics
@@ -40,8 +43,8 @@ pub async fn measure(on_redis: bool, later: Duration, heap: fn() -> usize) -> Re
         None => builder.memory(),
     };
     let limits = builder.build().await.expect("a store");
-    // One-time allocations of the first keys do not count.
-    use_each(&limits, KEYS..KEYS + CALLERS).await;
+    use_each(&limits, KEYS..KEYS + FIRST).await;
+    go_on(&limits, later).await;
     let of = || Memory::of(server.as_ref(), heap);
     let before = of();
     let mut results = Results::now("cargo xtask bench growth", &[]);
@@ -50,14 +53,18 @@ pub async fn measure(on_redis: bool, later: Duration, heap: fn() -> usize) -> Re
         use_each(&limits, used - STEP..used).await;
         of().since(&before).note(&mut results, &used.to_string());
     }
-    // The program goes on with a few keys: an allocator may wait for the thread whose memory another one freed.
-    let start = Instant::now();
-    while start.elapsed() < later {
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        use_each(&limits, KEYS..KEYS + CALLERS).await;
-    }
+    go_on(&limits, later).await;
     of().since(&before).note(&mut results, "later");
     results
+}
+
+/// Lets time pass, with a few keys in use: an allocator may wait for the thread whose memory another one freed.
+async fn go_on(limits: &Limits, time: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < time {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        use_each(limits, KEYS..KEYS + CALLERS).await;
+    }
 }
 
 async fn use_each(limits: &Limits, ids: std::ops::Range<u64>) {
