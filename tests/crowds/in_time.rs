@@ -270,3 +270,36 @@ async fn a_lower_rate_rejects_those_it_leaves_no_chance_redis() {
         a_lower_rate_rejects_those_it_leaves_no_chance(Place::redis(), from_outside).await;
     }
 }
+
+/// The second of them was thought to have no permits for the third caller until 4 s after the turn of the first, in Redis
+/// when that caller came, and in both after a change.
+async fn the_limit_that_delays_the_first_is_in_the_middle_of_the_window_of_another(place: Place) {
+    let yaml = "limiters:
+  two: { algorithm: fixed_window, limits: [{ rate: 1, per: 500ms }, { rate: 2, per: 4s }] }
+";
+    let limits = place.builder().limits_yaml(yaml).build().await.unwrap();
+    let limiter = limits.configured("two");
+    window_begins(&limits, 4000).await;
+    sleep(ms(3050)).await;
+    limiter.acquire(1).await.unwrap();
+    let waiters = [(); 3].map(|()| {
+        let limiter = limiter.clone();
+        tokio::spawn(async move { limiter.acquire_timeout(1, 3 * SECOND).await.map(drop) })
+    });
+    sleep(ms(100)).await;
+    limiter.expire(60 * SECOND).await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn in_the_middle_of_the_window_of_another_limit_embedded() {
+    the_limit_that_delays_the_first_is_in_the_middle_of_the_window_of_another(Place::Embedded)
+        .await;
+}
+
+#[tokio::test]
+async fn in_the_middle_of_the_window_of_another_limit_redis() {
+    the_limit_that_delays_the_first_is_in_the_middle_of_the_window_of_another(Place::redis()).await;
+}

@@ -169,8 +169,8 @@ impl Config {
     }
 
     /// The minimum time from the first caller's turn until a caller behind `ahead` permits gets its
-    /// own, in milliseconds. A caller that `waits` for a fixed window has its turn when one begins.
-    pub(crate) fn least_ms(&self, ahead: u64, permits: u64, waits: bool) -> u64 {
+    /// own, in milliseconds. The first caller's turn may be when a fixed window `begins`.
+    pub(crate) fn least_ms(&self, ahead: u64, permits: u64, begins: bool) -> u64 {
         let all = ahead.saturating_add(permits);
         let windows = all.saturating_sub(1).checked_div(self.rate).unwrap_or(0);
         match self.rule {
@@ -178,7 +178,7 @@ impl Config {
             Rule::FixedWindow { calendar } => {
                 let shortest = |calendar: Calendar| whole_ms(calendar.unit.shortest());
                 let window_ms = calendar.map_or(self.per_ms, shortest);
-                let windows = if waits { windows } else { windows.saturating_sub(1) };
+                let windows = if begins { windows } else { windows.saturating_sub(1) };
                 windows.saturating_mul(window_ms)
             }
             Rule::TokenBucket { .. } => self.span_ms(all.saturating_sub(self.capacity())),

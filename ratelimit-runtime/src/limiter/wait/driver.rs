@@ -145,11 +145,8 @@ impl Driver {
         let (now, pace) = (limits.clock.now_ms(), core.pace(limits));
         let mut leaving = Vec::new();
         let is_doubtful = core.queue.waiting().line().is_doubtful();
-        let known = if is_doubtful { core.known_of_all(limits) } else { Ok(Vec::new()) };
-        let least_ms = |ahead, permits| {
-            let known = known.iter().flatten();
-            known.map(|config| config.least_ms(ahead, permits, true)).max().unwrap_or(0)
-        };
+        let behind = is_doubtful.then(|| core.least_behind(limits));
+        let least_ms = |ahead, permits| behind.as_ref().map_or(0, |least| least(ahead, permits));
         let step =
             core.queue.change(|line| line.step(now, pace, generation, least_ms, &mut leaving));
         self.working |= !matches!(step, Step::Sleep(_) | Step::End);

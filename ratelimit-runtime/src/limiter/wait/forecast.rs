@@ -46,19 +46,29 @@ impl Core {
         if let Some(store) = counted {
             return self.simulate(limits, store, after_reserved, permits, from).saturating_sub(now);
         }
-        let known = self.known_of_all(limits).unwrap_or_default();
         let ahead: u64 = after_reserved.iter().copied().map(u64::from).sum();
         let Some((last, cost)) = reserved.last() else {
             let head_in = self.queue.head_in(now).max(blocked_ms);
-            let least = known.iter().map(|config| config.least_ms(ahead, permits.into(), true));
-            return head_in.saturating_add(least.max().unwrap_or(0));
+            return head_in.saturating_add(self.least_behind(limits)(ahead, permits.into()));
         };
+        let known = self.known_of_all(limits).unwrap_or_default();
         let span = |config: &Config| {
             let before = if config.is_spaced() { (*cost).into() } else { u64::from(permits) };
             config.span_ms(ahead + before)
         };
         let span = known.iter().map(span).max().unwrap_or(0);
         last.saturating_sub(now).saturating_add(span).max(blocked_ms)
+    }
+
+    /// Returns the minimum time from the turn of the head to that of a caller of some permits behind others.
+    pub(super) fn least_behind(&self, limits: &Services) -> impl Fn(u64, u64) -> u64 + use<> {
+        let known = self.known_of_all(limits).unwrap_or_default();
+        // Another limit or a block may delay the head until the middle of a fixed window.
+        let begins = known.len() == 1 && self.blocked_ms(limits) == 0;
+        move |ahead, permits| {
+            let least = known.iter().map(|config| config.least_ms(ahead, permits, begins));
+            least.max().unwrap_or(0)
+        }
     }
 
     /// Admits the callers ahead in order, on copies of the states.
