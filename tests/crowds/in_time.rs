@@ -303,3 +303,51 @@ async fn in_the_middle_of_the_window_of_another_limit_embedded() {
 async fn in_the_middle_of_the_window_of_another_limit_redis() {
     the_limit_that_delays_the_first_is_in_the_middle_of_the_window_of_another(Place::redis()).await;
 }
+
+/// They take nothing, but the caller behind them was rejected as if they did.
+async fn behind_those_that_a_lower_rate_can_never_admit(place: Place) {
+    let limits = place.limits().await;
+    for (name, is_fixed) in [("sliding", false), ("fixed", true)] {
+        let quota = |rate| {
+            let quota = Quota::new(rate, 2 * SECOND).unwrap();
+            if is_fixed { quota.fixed_window() } else { quota }
+        };
+        let limiter = limits.limiter(name, quota(4));
+        window_begins(&limits, 2000).await;
+        limiter.acquire(4).await.unwrap();
+        let start = |permits, timeout| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move {
+                let result = limiter.acquire_timeout(permits, timeout).await;
+                result.map(drop).map_err(|rejection| rejection.reason())
+            })
+        };
+        let mut waiters = Vec::new();
+        for permits in [1, 2, 2, 2, 1] {
+            waiters.push(start(permits, 7 * SECOND));
+            sleep(ms(20)).await;
+        }
+        limiter.set_rate(RateChange::new(quota(1)).carry()).await.unwrap();
+        sleep(ms(200)).await;
+        // This one joins behind them.
+        waiters.push(start(1, 7 * SECOND));
+        for (n, waiter) in waiters.into_iter().enumerate() {
+            let result = waiter.await.unwrap();
+            if (1..4).contains(&n) {
+                assert!(result.is_err(), "{name}: caller {n}");
+            } else {
+                assert_eq!(result, Ok(()), "{name}: caller {n}");
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_those_that_a_lower_rate_can_never_admit_embedded() {
+    behind_those_that_a_lower_rate_can_never_admit(Place::Embedded).await;
+}
+
+#[tokio::test]
+async fn behind_those_that_a_lower_rate_can_never_admit_redis() {
+    behind_those_that_a_lower_rate_can_never_admit(Place::redis()).await;
+}

@@ -146,7 +146,7 @@ impl Driver {
         let mut leaving = Vec::new();
         let is_doubtful = core.queue.waiting().line().is_doubtful();
         let behind = is_doubtful.then(|| core.least_behind(limits));
-        let least_ms = |ahead, permits| behind.as_ref().map_or(0, |least| least(ahead, permits));
+        let least_ms = |ahead, permits| behind.as_ref().and_then(|least| least(ahead, permits));
         let step =
             core.queue.change(|line| line.step(now, pace, generation, least_ms, &mut leaving));
         self.working |= !matches!(step, Step::Sleep(_) | Step::End);

@@ -46,12 +46,14 @@ impl Core {
         if let Some(store) = counted {
             return self.simulate(limits, store, after_reserved, permits, from).saturating_sub(now);
         }
-        let ahead: u64 = after_reserved.iter().copied().map(u64::from).sum();
+        let known = self.known_of_all(limits).unwrap_or_default();
+        let grants = |permits: &u64| known.iter().all(|config| *permits <= config.capacity());
+        let ahead: u64 = after_reserved.iter().copied().map(u64::from).filter(grants).sum();
         let Some((last, cost)) = reserved.last() else {
             let head_in = self.queue.head_in(now).max(blocked_ms);
-            return head_in.saturating_add(self.least_behind(limits)(ahead, permits.into()));
+            let least = self.least_behind(limits)(ahead, permits.into());
+            return head_in.saturating_add(least.unwrap_or(0));
         };
-        let known = self.known_of_all(limits).unwrap_or_default();
         let span = |config: &Config| {
             let before = if config.is_spaced() { (*cost).into() } else { u64::from(permits) };
             config.span_ms(ahead + before)
@@ -60,14 +62,19 @@ impl Core {
         last.saturating_sub(now).saturating_add(span).max(blocked_ms)
     }
 
-    /// Returns the minimum time from the turn of the head to that of a caller of some permits behind others.
-    pub(super) fn least_behind(&self, limits: &Services) -> impl Fn(u64, u64) -> u64 + use<> {
+    /// Returns the minimum time from the turn of the head to that of a caller of some permits behind others, `None` if
+    /// the limits can never admit it.
+    pub(super) fn least_behind(
+        &self,
+        limits: &Services,
+    ) -> impl Fn(u64, u64) -> Option<u64> + use<> {
         let known = self.known_of_all(limits).unwrap_or_default();
         // Another limit or a block may delay the head until the middle of a fixed window.
         let begins = known.len() == 1 && self.blocked_ms(limits) == 0;
         move |ahead, permits| {
+            let grants = known.iter().all(|config| permits <= config.capacity());
             let least = known.iter().map(|config| config.least_ms(ahead, permits, begins));
-            least.max().unwrap_or(0)
+            least.max().filter(|_| grants)
         }
     }
 

@@ -290,7 +290,7 @@ impl<S, T: Part> Line<S, T> {
         now: u64,
         pace: Option<Pace>,
         generation: u64,
-        least_ms: impl Fn(u64, u64) -> u64,
+        least_ms: impl Fn(u64, u64) -> Option<u64>,
         leaving: &mut Vec<Leaving<S, T>>,
     ) -> Step<T> {
         if generation > self.generation {

@@ -37,12 +37,12 @@ impl<S, T: Part> Line<S, T> {
 
     /// Removes the callers behind the reservations that cannot be in time, because the rate may be lower since they
     /// joined: the bucket is empty when the last reservation is used. Without reservations, `least_ms` is the time from
-    /// the turn of the head to that of a caller of some permits behind others.
+    /// the turn of the head to that of a caller of some permits behind others, if there can be one.
     pub(super) fn turn_away_behind(
         &mut self,
         now: u64,
         pace: Option<Pace>,
-        least_ms: impl Fn(u64, u64) -> u64,
+        least_ms: impl Fn(u64, u64) -> Option<u64>,
         leaving: &mut Vec<Leaving<S, T>>,
     ) {
         let last = self.next_slot().and(self.slots.back()).zip(pace);
@@ -58,10 +58,15 @@ impl<S, T: Part> Line<S, T> {
         for place in self.places.iter().skip(self.slots.len()) {
             let permits = u64::from(place.permits);
             let after = match last {
-                Some((last, pace)) if pace.spaced => pace.least_ms(ahead + u64::from(last.permits)),
-                Some((_, pace)) => pace.least_ms(ahead + permits),
+                Some((_, pace)) if !pace.grants(place.permits) => None,
+                Some((last, pace)) if pace.spaced => {
+                    Some(pace.least_ms(ahead + u64::from(last.permits)))
+                }
+                Some((_, pace)) => Some(pace.least_ms(ahead + permits)),
                 None => least_ms(ahead, permits),
             };
+            // A caller that the limits can never admit takes nothing.
+            let Some(after) = after else { continue };
             let earliest = from.saturating_add(after);
             if place.until.is_some_and(|until| until.saturating_add(lag) < earliest) {
                 late.push((place.number, earliest));

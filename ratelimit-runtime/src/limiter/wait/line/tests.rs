@@ -22,8 +22,8 @@ fn step(line: &mut Names, now: u64, pace: Option<Pace>) -> (Step<u32>, Vec<Strin
 }
 
 /// The time behind the turn of the head in a window of one permit a second.
-fn second_each(ahead: u64, permits: u64) -> u64 {
-    (ahead + permits - 1) * 1000
+fn second_each(ahead: u64, permits: u64) -> Option<u64> {
+    (permits <= 1).then(|| (ahead + permits - 1) * 1000)
 }
 
 /// Joins behind all present callers. Returns the number of the position.
@@ -333,6 +333,7 @@ fn callers_behind_the_reservations_are_turned_away_when_a_lower_rate_leaves_them
     for spaced in [false, true] {
         let mut line = Names::default();
         join(&mut line, 1, None, "head", (0, 0));
+        join(&mut line, 2, None, "never", (0, 0));
         for (until, seat) in [(1999, "late"), (2000, "next"), (2999, "later"), (3000, "last")] {
             join(&mut line, 1, Some(until), seat, (0, 0));
         }
@@ -356,6 +357,7 @@ fn callers_behind_the_reservations_are_turned_away_when_a_lower_rate_leaves_them
 fn callers_behind_the_head_are_turned_away_when_a_lower_rate_leaves_them_no_chance() {
     let mut line = Names::default();
     join(&mut line, 1, None, "head", (500, 500));
+    join(&mut line, 2, None, "never", (0, 0));
     for (until, seat) in [(1499, "late"), (1500, "next"), (2499, "later"), (2500, "last")] {
         join(&mut line, 1, Some(until), seat, (0, 0));
     }
