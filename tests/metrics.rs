@@ -174,6 +174,7 @@ fn what_the_store_did_not_decide_is_counted_once() {
   slow: { rate: 1, per: 2s, wait: 1m }
   one: { rate: 5, per: 1h }
   two: { limits: [{ rate: 5, per: 1m }, { rate: 9, per: 1h }] }
+  here: { rate: 5, per: 1h, mode: per_client, on_store_error: reject }
 ";
         let limits = Limits::builder().redis(server.url()).limits_yaml(yaml).deadline(HOUR / 360);
         let limits = runtime.block_on(limits.build()).unwrap();
@@ -184,6 +185,10 @@ fn what_the_store_did_not_decide_is_counted_once() {
         server.kill_hard();
         runtime.block_on(split.try_acquire(1)).unwrap_err();
         assert_counts("split", &[("admitted_total", 1.0), ("degraded_total", 1.0)]);
+        // This process counts it, and only could not read its configuration.
+        let here = runtime.block_on(limits.configured("here").try_acquire(1)).unwrap();
+        assert!(!here.is_degraded());
+        assert_counts("here", &[("admitted_total", 1.0), ("degraded_total", 0.0)]);
         for _ in 0..2 {
             runtime.block_on(slow.acquire(1)).unwrap();
         }

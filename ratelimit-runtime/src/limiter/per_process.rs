@@ -48,7 +48,7 @@ pub(super) async fn take(
         slot.admit(lease, || core.queue.is_empty());
     }
     let counted = count(&limits.per_client, asked, counted_here).into_iter();
-    Some(Ok(counted.map(|each| Replies { degraded: !looked, ..Replies::new(each) }).collect()))
+    Some(Ok(counted.map(Replies::new).collect()))
 }
 
 /// Takes permits in a store of this process, from all limiters or from none, under their active
