@@ -8,11 +8,11 @@ use std::{
 
 use ratelimit_runtime::{
     __private::store::{Clock, MemoryStore, RedisStore},
-    Limits, Quota,
+    Limits, Quota, Reason,
     test_util::ManualClock,
 };
 use tests::{
-    could_not_run,
+    could_not_run, eventually,
     redis_cluster::RedisCluster,
     redis_sentinel::RedisSentinel,
     redis_server::RedisServer,
@@ -23,6 +23,7 @@ use tests::{
 mod suite;
 
 const DEADLINE: Duration = Duration::from_secs(2);
+const SECOND: Duration = Duration::from_secs(1);
 
 async fn conforms(url: &str) {
     run_suite(&RedisStore::open(url, DEADLINE).unwrap()).await;
@@ -94,6 +95,38 @@ async fn a_server_with_tls_1_2_alone_decides() {
     let limits = builder.deadline(DEADLINE).build().await.unwrap();
     let limiter = limits.limiter("tls", Quota::per_minute(1));
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+}
+
+/// The file was read at startup alone: after the change of an authority, calls were rejected until the program restarted.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_authority_that_changes_is_that_of_the_next_connection() {
+    let mut server = match TlsServer::start() {
+        Ok(server) => server,
+        Err(reason) => return could_not_run(&reason),
+    };
+    let trusted = std::env::temp_dir().join(format!("changing-{}.pem", std::process::id()));
+    std::fs::copy(server.ca_file(), &trusted).unwrap();
+    let builder = Limits::builder().redis(server.url()).no_limits_file().tls_ca(&trusted);
+    let limits = builder.deadline(DEADLINE).build().await.unwrap();
+    assert!(limits.health().is_ok());
+
+    server.rotate();
+    let limiter = limits.limiter("tls", Quota::per_second(1000));
+    let rejection = limiter.try_acquire(1).await.unwrap_err();
+    assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{rejection}");
+    std::fs::copy(server.ca_file(), &trusted).unwrap();
+    eventually("the new one is trusted", 5 * SECOND, || limits.health().is_ok());
+    assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+
+    // A file that cannot be used, as one that is being written, changes nothing.
+    std::fs::write(&trusted, "").unwrap();
+    server.server().restart();
+    let _ = limiter.try_acquire(1).await;
+    eventually("the last one is trusted", 5 * SECOND, || limits.health().is_ok());
+    std::fs::remove_file(&trusted).unwrap();
+    server.server().restart();
+    let _ = limiter.try_acquire(1).await;
+    eventually("the last one is trusted", 5 * SECOND, || limits.health().is_ok());
 }
 
 /// The texts of rustls alone do not say what to write.

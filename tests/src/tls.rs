@@ -171,6 +171,24 @@ impl TlsServer {
     pub fn server(&self) -> &RedisServer {
         &self.server
     }
+
+    /// Restarts the server with a certificate of another authority, whose own is in [`ca_file`](Self::ca_file) then.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server does not start.
+    pub fn rotate(&mut self) {
+        self.authority = Authority::new();
+        let identity = self.authority.certify(&["localhost", "127.0.0.1"]);
+        for (name, pem) in [
+            ("ca.pem", self.authority.certificate()),
+            ("server.pem", &identity.certificate),
+            ("server.key", &identity.key),
+        ] {
+            fs::write(self.dir.join(name), pem).expect("a directory of our own");
+        }
+        self.server.restart();
+    }
 }
 
 impl Drop for TlsServer {

@@ -168,7 +168,8 @@ impl LimitsBuilder {
         self
     }
 
-    /// Trusts the certificate authorities in this PEM file, instead of the system's.
+    /// Trusts the certificate authorities in this PEM file, instead of the system's. Each new connection reads it
+    /// again, so they can change while the program runs; if it cannot be used then, the last ones remain trusted.
     #[cfg(feature = "tls")]
     pub fn tls_ca(mut self, path: impl Into<PathBuf>) -> Self {
         self.tls_ca = Some(path.into());

@@ -1,6 +1,12 @@
 //! Replaces the Redis store without the feature `redis`: no address is valid, so none is ever created.
 
-use std::{convert::Infallible, ops::Deref, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    ops::Deref,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use tokio::{sync::Notify, time::Instant};
 
@@ -36,7 +42,12 @@ pub(crate) mod address {
 }
 
 pub(crate) struct Certificates {
-    pub(crate) root: Option<Vec<u8>>,
+    pub(crate) root: Option<Root>,
+}
+
+pub(crate) struct Root {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) pem: Mutex<Vec<u8>>,
 }
 
 /// A store that does not exist.

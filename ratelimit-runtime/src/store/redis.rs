@@ -58,7 +58,9 @@ use super::{
 };
 use crate::{StoreError, clock, engine::Engine, events::Events};
 
-pub(crate) use self::connect::Certificates;
+#[cfg(feature = "tls")]
+pub(crate) use self::connect::check_authorities;
+pub(crate) use self::connect::{Certificates, Root};
 #[cfg(feature = "redis-connect")]
 pub(crate) use self::connector::Connector;
 
@@ -116,7 +118,8 @@ impl RedisStore {
         ca_pem: Vec<u8>,
         deadline: Duration,
     ) -> Result<Self, crate::SetupError> {
-        let certificates = Certificates { root: Some(ca_pem) };
+        let root = Root { file: None, pem: ca_pem.into() };
+        let certificates = Certificates { root: Some(root) };
         Ok(Self::new(
             Address::parse(url).map_err(|problem| problem.alone())?,
             certificates,

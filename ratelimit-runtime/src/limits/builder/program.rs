@@ -4,6 +4,7 @@ use std::{
     env::{self, VarError},
     fs,
     path::Path,
+    sync::Mutex,
     time::Duration,
 };
 
@@ -15,12 +16,14 @@ use ratelimit_spec::{
 use super::LimitsBuilder;
 #[cfg(feature = "redis-connect")]
 use crate::store::redis::Connector;
+#[cfg(feature = "tls")]
+use crate::store::redis::check_authorities;
 use crate::{
     Problem, ProblemKind,
     limits::{file::LoadedFile, proxies::Proxies},
     registry::REMEMBERED,
     report::{Setting, Source},
-    store::redis::{Certificates, address::Address},
+    store::redis::{Certificates, Root, address::Address},
 };
 
 const DEFAULT_DEADLINE: Duration = Duration::from_millis(100);
@@ -209,9 +212,10 @@ impl LimitsBuilder {
         address: &Address,
     ) -> Result<Certificates, Box<Problem>> {
         let read = |path: &Path| {
-            let pem = read_certificates(path)?;
+            let pem = Mutex::new(read_certificates(path)?);
+            let root = Root { file: Some(path.to_owned()), pem };
             // The driver's error names neither the setting nor, of sentinels, the scheme to write.
-            address.without_tls().map_or(Ok(pem), |why| Err(refused("tls_ca", why)))
+            address.without_tls().map_or(Ok(root), |why| Err(refused("tls_ca", why)))
         };
         let root = match (&self.tls_ca, written(loaded, |limits| &limits.tls_ca)) {
             (Some(path), _) => Some(read(path)?),
@@ -240,7 +244,7 @@ fn read_certificates(path: &Path) -> Result<Vec<u8>, Box<Problem>> {
         Problem::new(ProblemKind::File, message).about("tls_ca").caused_by(error)
     })?;
     #[cfg(feature = "tls")]
-    check(&pem).map_err(|why| {
+    check_authorities(&pem).map_err(|why| {
         let path = path.display();
         let message = format!(
             "certificates `{path}` cannot be used: {why}; write the certificates of the authorities, in PEM form"
@@ -248,23 +252,6 @@ fn read_certificates(path: &Path) -> Result<Vec<u8>, Box<Problem>> {
         refused("tls_ca", message)
     })?;
     Ok(pem)
-}
-
-/// Checks certificates as the driver reads them: it would report an invalid one as a failed connection, and a file
-/// without any as an unknown issuer.
-#[cfg(feature = "tls")]
-fn check(pem: &[u8]) -> Result<(), String> {
-    use rustls::{
-        RootCertStore,
-        pki_types::{CertificateDer, pem::PemObject},
-    };
-
-    let mut authorities = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem) {
-        let certificate = certificate.map_err(|error| error.to_string())?;
-        authorities.add(certificate).map_err(|error| error.to_string())?;
-    }
-    if authorities.is_empty() { Err("it has no certificate".to_owned()) } else { Ok(()) }
 }
 
 /// Returns a variable of the environment, unless it is unset or empty.

@@ -3,9 +3,12 @@
 //! The driver does not retry: a script whose reply was lost would run twice. The store retries calls
 //! that certainly did not run.
 
+#[cfg(feature = "tls")]
+use std::{fs, sync::PoisonError};
 use std::{
+    path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -25,11 +28,48 @@ use super::fault::is_unknown_command;
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Certificates for TLS.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Certificates {
     /// Root certificates in PEM form, instead of the system's.
     #[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "the builder takes none"))]
-    pub(crate) root: Option<Vec<u8>>,
+    pub(crate) root: Option<Root>,
+}
+
+/// Root certificates in PEM form, and the file in which they may change.
+#[cfg_attr(not(feature = "tls"), expect(dead_code, reason = "the builder takes none"))]
+pub(crate) struct Root {
+    pub(crate) file: Option<PathBuf>,
+    pub(crate) pem: Mutex<Vec<u8>>,
+}
+
+#[cfg(feature = "tls")]
+impl Root {
+    /// Returns the certificates for a new connection: those of the file, or the last ones if it cannot be used now.
+    fn read(&self) -> Vec<u8> {
+        let mut last = self.pem.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = self.file.as_ref().and_then(|file| fs::read(file).ok());
+        if let Some(pem) = read.filter(|pem| check_authorities(pem).is_ok()) {
+            *last = pem;
+        }
+        last.clone()
+    }
+}
+
+/// Checks certificates as the driver reads them: it would report an invalid one as a failed connection, and a file
+/// without any as an unknown issuer.
+#[cfg(feature = "tls")]
+pub(crate) fn check_authorities(pem: &[u8]) -> Result<(), String> {
+    use rustls::{
+        RootCertStore,
+        pki_types::{CertificateDer, pem::PemObject},
+    };
+
+    let mut authorities = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        authorities.add(certificate).map_err(|error| error.to_string())?;
+    }
+    if authorities.is_empty() { Err("it has no certificate".to_owned()) } else { Ok(()) }
 }
 
 /// Loads the scripts into a server. This only saves the first calls a round trip, so errors are ignored.
@@ -134,7 +174,7 @@ fn client(node: ConnectionInfo, _: &Certificates) -> RedisResult<Client> {
 
 #[cfg(feature = "tls")]
 fn tls_certificates(certificates: &Certificates) -> Option<redis::TlsCertificates> {
-    let root_cert = certificates.root.clone()?;
+    let root_cert = certificates.root.as_ref()?.read();
     Some(redis::TlsCertificates { client_tls: None, root_cert: Some(root_cert) })
 }
 
