@@ -212,23 +212,31 @@ async fn a_slot_without_a_node_is_reported_without_the_key() {
 /// The server repeats the arguments of a command that it does not know.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_the_server_lacks_is_reported_without_the_key() {
-    let server = RedisServer::builder().config("rename-command", "EVALSHA other").start();
-    server.kill_hard();
-    let limits = Limits::builder().redis(server.url()).no_limits_file().build().await.unwrap();
-    server.restart();
-    let limiter = limits.limiter(&format!("user:ann{}", "-".repeat(60)), Quota::per_second(10));
-    let look = async {
-        loop {
-            match limiter.try_acquire(1).await {
-                Err(it) if it.reason() == Reason::StoreMisconfigured => break it,
-                _ => tokio::time::sleep(Duration::from_millis(10)).await,
+    // Of a short key, it repeats the binary arguments too, and the driver cannot read that.
+    for key in [format!("zoe{}", "-".repeat(60)), "zoe".to_owned()] {
+        let server = RedisServer::builder().config("rename-command", "EVALSHA other").start();
+        server.kill_hard();
+        let limits = Limits::builder().redis(server.url()).no_limits_file().build().await.unwrap();
+        server.restart();
+        let limiter = limits.limiter(&key, Quota::per_second(10));
+        let look = async {
+            loop {
+                match limiter.try_acquire(1).await {
+                    Err(it) if it.reason() == Reason::StoreMisconfigured => break it,
+                    _ => tokio::time::sleep(Duration::from_millis(10)).await,
+                }
             }
+        };
+        let rejection = tokio::time::timeout(Duration::from_secs(10), look).await.unwrap();
+        let error = rejection.source().unwrap().to_string();
+        assert!(error.contains("unknown command 'EVALSHA'; let the server run"), "{error}");
+        assert!(!chain(rejection.source()).contains("zoe"), "{}", chain(rejection.source()));
+        for _ in 0..20 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let rejection = limiter.try_acquire(1).await.unwrap_err();
+            assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{rejection}");
         }
-    };
-    let rejection = tokio::time::timeout(Duration::from_secs(10), look).await.unwrap();
-    let error = rejection.source().unwrap().to_string();
-    assert!(error.contains("unknown command 'EVALSHA'; let the server run"), "{error}");
-    assert!(!chain(rejection.source()).contains("ann"), "{}", chain(rejection.source()));
+    }
 }
 
 fn chain(error: Option<&dyn Error>) -> String {

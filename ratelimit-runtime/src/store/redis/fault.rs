@@ -129,6 +129,13 @@ pub(super) fn is_unknown_command(text: &str) -> bool {
     UNKNOWN.iter().any(|mark| text.contains(mark))
 }
 
+/// Returns whether calls may fail because the server does not know their command. Its error repeats their arguments,
+/// and the driver cannot read those that are binary.
+pub(super) fn may_lack_scripts(error: &StoreError) -> bool {
+    let text = error.to_string();
+    text.contains("invalid utf-8") || is_unknown_command(&text)
+}
+
 /// Converts an error for a caller that does not retry.
 pub(super) fn store_error(error: RedisError) -> StoreError {
     match classify(&error) {

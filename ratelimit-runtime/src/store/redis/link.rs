@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::{
     address::{Address, Topology},
     connect::{CONNECT_TIMEOUT, Certificates, connect, load},
-    fault::{Fault, NotDone, classify, connection_error, store_error},
+    fault::{Fault, NotDone, classify, connection_error, may_lack_scripts, store_error},
     gate::Gates,
     line::{Line, Live, Peer, ServerTime},
     reply::unknown_reply,
@@ -324,6 +324,7 @@ impl Link {
             },
         };
         let question = super::script::probe(keys);
+        let may_lack = self.gates.why_closed(keys).is_some_and(|why| may_lack_scripts(&why));
         let asked = async {
             let error = match live.query(&question).await {
                 Err(error) if matches!(classify(&error), Fault::NotDone(NotDone::Moving(_))) => {
@@ -356,6 +357,15 @@ impl Link {
                     live.discard();
                 }
                 return Err(store_error(error));
+            }
+        }
+        if may_lack {
+            let script = super::script::unknown();
+            let called = tokio::time::timeout(self.deadline, live.query(&script)).await;
+            if let Ok(Err(error)) = called
+                && let Fault::Permanent(error) = classify(&error)
+            {
+                return Err(error);
             }
         }
         live.restore();

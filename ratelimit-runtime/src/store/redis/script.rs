@@ -248,6 +248,13 @@ pub(super) fn probe(keys: &StateKeys) -> Cmd {
     command
 }
 
+/// Builds the call of a script that no server has.
+pub(super) fn unknown() -> Cmd {
+    let mut command = redis::cmd("EVALSHA");
+    command.arg("0".repeat(40)).arg(0);
+    command
+}
+
 /// Returns an id for a log member as text.
 pub(super) fn member_text() -> String {
     format!("{:016x}", u64::from_be_bytes(member_id()))
