@@ -64,7 +64,7 @@ impl CallSite {
     // Apart, because a call first saves the registers that its function needs.
     #[inline(never)]
     fn acquire_fixed_apart(&'static self, permits: u64) -> Option<Acquire> {
-        if self.spends_fixed(permits) { None } else { self.begin_fixed(permits) }
+        if self.spends(None, permits) { None } else { self.begin_fixed(permits) }
     }
 
     // Apart, because a request is large.
@@ -99,20 +99,20 @@ impl CallSite {
         false
     }
 
-    /// The same as `spends` for a key without placeholders. Most of its calls have no scope, and need no more than this.
-    #[inline]
-    fn spends_fixed(&self, permits: u64) -> bool {
+    /// Takes the permits of a call that is not observed, if this process counts the limiter and they are
+    /// free. Most calls need no more, and most have no scope.
+    #[inline(always)]
+    fn spends(&self, name: Option<&str>, permits: u64) -> bool {
         match (Limits::unscoped(), u32::try_from(permits)) {
-            (Some(limits), Ok(permits)) => self.spend(limits, None, permits),
-            _ => self.spends(None, permits),
+            (Some(limits), Ok(permits)) => self.spend(limits, name, permits),
+            (None, Ok(permits)) => self.spends_in_scope(name, permits),
+            (_, Err(_)) => false,
         }
     }
 
-    /// Takes the permits of a call that is not observed, if this process counts the limiter and they are
-    /// free. Most calls need no more.
-    fn spends(&self, name: Option<&str>, permits: u64) -> bool {
-        let Ok(permits) = u32::try_from(permits) else { return false };
-        !Observer::observes() && Limits::with_scope(|limits, _| self.spend(limits, name, permits))
+    #[inline(never)]
+    fn spends_in_scope(&self, name: Option<&str>, permits: u32) -> bool {
+        Limits::in_scope(|limits, observer| observer.is_none() && self.spend(limits, name, permits))
     }
 
     /// Returns the request of this attribute.

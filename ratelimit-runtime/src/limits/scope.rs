@@ -52,11 +52,6 @@ struct Slot {
 }
 
 impl Observer {
-    /// Returns whether the running code is observed.
-    pub(crate) fn observes() -> bool {
-        Scope::look(|scope| scope.observer.is_some()).unwrap_or_default()
-    }
-
     /// Returns the observer of the running code.
     #[cfg(feature = "tower")]
     pub(crate) fn current() -> Option<Self> {
@@ -206,9 +201,14 @@ impl Limits {
     /// Calls a function with the limits of the running code, and with its observer. The function may run code of the
     /// program that enters another scope, such as an event handler.
     pub(crate) fn with_scope<T>(run: impl FnOnce(&Self, Option<&Observer>) -> T) -> T {
-        if let Some(limits) = Self::unscoped() {
-            return run(limits, None);
+        match Self::unscoped() {
+            Some(limits) => run(limits, None),
+            None => Self::in_scope(run),
         }
+    }
+
+    /// The same for running code that has a scope.
+    pub(crate) fn in_scope<T>(run: impl FnOnce(&Self, Option<&Observer>) -> T) -> T {
         let Scope { limits, observer } = Scope::current();
         run(limits.as_ref().unwrap_or_else(|| Self::installed()), observer.as_ref())
     }
