@@ -12,8 +12,8 @@ use crate::{
 
 impl Core {
     /// Returns the milliseconds until a request can be granted behind the waiting callers: if it is to wait, behind those
-    /// that arrived `before`, and if not, behind all and what is reserved. Exact if this process counts the
-    /// limiter and no caller ahead leaves; otherwise a lower bound.
+    /// that arrived `before`, and if not, behind all and what is reserved. If no caller ahead leaves, this
+    /// is exact if this process counts the limiter, and otherwise a lower bound.
     pub(in crate::limiter) fn earliest(
         self: &Arc<Self>,
         limits: &Services,
