@@ -220,14 +220,16 @@ async fn permits_of_a_fraction_of_a_millisecond_behind_others() {
     }
 }
 
+fn in_two_seconds(rate: u64, is_fixed: bool) -> Quota {
+    let quota = Quota::new(rate, 2 * SECOND).unwrap();
+    if is_fixed { quota.fixed_window() } else { quota }
+}
+
 /// Callers behind the head of a window waited until their time was over.
 async fn a_lower_rate_rejects_those_it_leaves_no_chance(place: Place, from_outside: bool) {
     let (limits, other) = (place.limits().await, place.limits().await);
     for (name, is_fixed) in [("sliding", false), ("fixed", true)] {
-        let quota = |rate| {
-            let quota = Quota::new(rate, 2 * SECOND).unwrap();
-            if is_fixed { quota.fixed_window() } else { quota }
-        };
+        let quota = |rate| in_two_seconds(rate, is_fixed);
         let changing = if from_outside { &other } else { &limits };
         let (limiter, changing) =
             (limits.limiter(name, quota(4)), changing.limiter(name, quota(4)));
@@ -308,10 +310,7 @@ async fn in_the_middle_of_the_window_of_another_limit_redis() {
 async fn behind_those_that_a_lower_rate_can_never_admit(place: Place) {
     let limits = place.limits().await;
     for (name, is_fixed) in [("sliding", false), ("fixed", true)] {
-        let quota = |rate| {
-            let quota = Quota::new(rate, 2 * SECOND).unwrap();
-            if is_fixed { quota.fixed_window() } else { quota }
-        };
+        let quota = |rate| in_two_seconds(rate, is_fixed);
         let limiter = limits.limiter(name, quota(4));
         window_begins(&limits, 2000).await;
         limiter.acquire(4).await.unwrap();
