@@ -18,17 +18,13 @@ use crate::suggest::nearest_setting;
 
 /// Returns the advice for `per:1s` or `per=1s`, which YAML takes for a text.
 pub(super) fn advice_on_separator(text: &str) -> Option<String> {
-    let (name, value) = text.split_once([':', '='])?;
-    if name.trim_end() == "rate"
-        && let Some(advice) = advice_on_quota(value)
-    {
-        return Some(advice);
-    }
-    let is_colon = text[name.len()..].starts_with(':');
-    Some(
-        if is_colon { "write a space after the `:`" } else { "write `: ` instead of `=`" }
-            .to_owned(),
-    )
+    let (name, value) = text.split_at(text.find([':', '='])?);
+    let quota = if name.trim_end() == "rate" { advice_on_quota(&value[1..]) } else { None };
+    let advice = match value.starts_with('=') {
+        true => "write `: ` instead of `=`",
+        false => "write a space after the `:`",
+    };
+    Some(quota.unwrap_or_else(|| advice.to_owned()))
 }
 
 /// Returns the advice for a rate of `10/s`.
