@@ -6,6 +6,7 @@
 //! when a later step rejects the call. If the store is unavailable, the policy decides.
 
 mod answer;
+mod charge;
 mod known;
 mod look;
 mod policy;
