@@ -145,7 +145,8 @@ impl Driver {
         let (now, pace) = (limits.clock.now_ms(), core.pace(limits));
         let mut leaving = Vec::new();
         let is_doubtful = core.queue.waiting().line().is_doubtful();
-        let behind = is_doubtful.then(|| core.least_behind(limits));
+        let known = || core.known_of_all(limits).unwrap_or_default();
+        let behind = is_doubtful.then(|| core.least_behind(limits, known()));
         let least_ms = |ahead, permits| behind.as_ref().and_then(|least| least(ahead, permits));
         let step =
             core.queue.change(|line| line.step(now, pace, generation, least_ms, &mut leaving));

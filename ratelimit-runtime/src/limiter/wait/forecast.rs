@@ -47,11 +47,11 @@ impl Core {
             return self.simulate(limits, store, after_reserved, permits, from).saturating_sub(now);
         }
         let known = self.known_of_all(limits).unwrap_or_default();
-        let grants = |permits: &u64| known.iter().all(|config| *permits <= config.capacity());
-        let ahead: u64 = after_reserved.iter().copied().map(u64::from).filter(grants).sum();
+        let ahead = after_reserved.iter().copied().map(u64::from);
+        let ahead: u64 = ahead.filter(|permits| can_grant(&known, *permits)).sum();
         let Some((last, cost)) = reserved.last() else {
             let head_in = self.queue.head_in(now).max(blocked_ms);
-            let least = self.least_behind(limits)(ahead, permits.into());
+            let least = self.least_behind(limits, known)(ahead, permits.into());
             return head_in.saturating_add(least.unwrap_or(0));
         };
         let span = |config: &Config| {
@@ -67,14 +67,13 @@ impl Core {
     pub(super) fn least_behind(
         &self,
         limits: &Services,
+        known: Vec<Config>,
     ) -> impl Fn(u64, u64) -> Option<u64> + use<> {
-        let known = self.known_of_all(limits).unwrap_or_default();
         // Another limit or a block may delay the head until the middle of a fixed window.
         let begins = known.len() == 1 && self.blocked_ms(limits) == 0;
         move |ahead, permits| {
-            let grants = known.iter().all(|config| permits <= config.capacity());
             let least = known.iter().map(|config| config.least_ms(ahead, permits, begins));
-            least.max().filter(|_| grants)
+            least.max().filter(|_| can_grant(&known, permits))
         }
     }
 
@@ -114,4 +113,9 @@ impl Core {
         }
         at
     }
+}
+
+/// Returns whether the limits can ever admit a call of some permits.
+fn can_grant(known: &[Config], permits: u64) -> bool {
+    known.iter().all(|config| permits <= config.capacity())
 }
