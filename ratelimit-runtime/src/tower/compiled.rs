@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::{request, response};
 use ratelimit_spec::{KeyName, Placeholder, Template};
 
-use super::member::{Member, Value};
+use super::member::{Member, Value, WriteValue};
 use crate::{
     Event, Limits, Permit, Problem, ProblemKind, Rejection, SetupError, key,
     limiter::{self, Claim, Core},
@@ -26,6 +26,8 @@ pub(super) struct Compiled {
 struct CompiledMember {
     written: Member,
     template: Template,
+    /// What writes the value of each placeholder; `None` for the client's address.
+    values: Vec<Option<Arc<WriteValue>>>,
     known: PerLimits<Arc<Declared>>,
 }
 
@@ -63,8 +65,10 @@ impl Compiled {
             match Template::parse(&member.template) {
                 Ok(template) => {
                     problems.extend(problems_of(member, &template));
+                    let value = |it| value_of(member, it).map(|value| Arc::clone(&value.write));
+                    let values = template.placeholders().iter().map(value).collect();
                     let (written, known) = (member.clone(), PerLimits::new());
-                    members.push(CompiledMember { written, template, known });
+                    members.push(CompiledMember { written, template, values, known });
                 }
                 Err(error) => {
                     problems.push(format!("in the limit `{}`: {error}", &**member.template));
@@ -209,14 +213,13 @@ impl CompiledMember {
     /// Renders the key.
     fn name(&self, limits: &Limits, request: &request::Parts) -> Result<KeyName, UnknownPeer> {
         self.template.render(|at, writer| {
-            let placeholder = &self.template.placeholders()[at];
-            match value_of(&self.written, placeholder) {
-                Some(value) => (value.write)(request, writer),
+            match &self.values[at] {
+                Some(write) => write(request, writer),
                 None => match peer_of(&request.extensions) {
                     Some(peer) => {
                         key::write(&ClientIp::of(limits, peer, &request.headers), writer);
                     }
-                    None if placeholder.optional => writer.absent(),
+                    None if self.template.placeholders()[at].optional => writer.absent(),
                     None => return Err(UnknownPeer),
                 },
             }
