@@ -18,7 +18,7 @@ import org.redisson.api.RateIntervalUnit;
 import org.redisson.api.RateLimiterConfig;
 import org.redisson.api.RateType;
 import org.redisson.api.RedissonClient;
-import org.redisson.client.codec.StringCodec;
+import org.redisson.codec.SerializationCodec;
 import org.redisson.config.Config;
 import org.redisson.config.SingleServerConfig;
 
@@ -90,7 +90,9 @@ public final class Driver {
     if (client != null) {
       client.shutdown(0, 1, TimeUnit.SECONDS);
     }
-    Config config = new Config().setCodec(StringCodec.INSTANCE).setThreads(4).setNettyThreads(4);
+    // A codec that would change each number, if a limiter used it.
+    Config config = new Config().setCodec(new SerializationCodec());
+    config.setThreads(4).setNettyThreads(4);
     SingleServerConfig server = config.useSingleServer();
     server.setAddress("redis://" + words[1]);
     server.setConnectionPoolSize(16).setConnectionMinimumIdleSize(8);
