@@ -1,15 +1,14 @@
 //! The limiter as users hold it.
 
-use std::{ops::BitOr, sync::Arc, time::Duration};
+mod quota;
+mod stored;
+
+use std::{sync::Arc, time::Duration};
 
 use ratelimit_spec::Wait;
 
 use super::{Claim, Core, acquire, admin::both, services::Services, taken::charge_all};
-use crate::{
-    Decision, LimiterConfig, Permit, Quota, Quotas, RateChange, Rejection, Settlement, StoreError,
-    clock::expiry_ms,
-    store::{Expiry, WriteWhen},
-};
+use crate::{Decision, Permit, Rejection, Settlement, StoreError};
 
 /// A limiter for one key. Cheap to clone; all clones share one limiter.
 ///
@@ -223,18 +222,6 @@ impl Limiter {
         self.limits.finish(charge).await
     }
 
-    /// Returns the quotas in force, the shortest window first, or `None` if none is known or the limiter is disabled:
-    /// the store's as of the last decision, or before any decision the configured ones. The store is not queried.
-    #[must_use]
-    pub fn quotas(&self) -> Option<Quotas> {
-        let mut all = Vec::new();
-        for core in self.cores() {
-            all.extend(core.quotas(&self.limits)?);
-        }
-        all.sort_by_key(Quota::per);
-        (!all.is_empty()).then(|| Quotas::stored(all))
-    }
-
     /// Returns the permits that are free now; of several limits, the fewest. Nothing is taken or written. A disabled
     /// limiter admits every call, so it has [`u64::MAX`].
     ///
@@ -264,147 +251,5 @@ impl Limiter {
             most = both(most, core.release(&self.limits, permits).await, u64::max);
         }
         most
-    }
-
-    /// Sets the quota if none is stored, and returns whether it did.
-    ///
-    /// All processes apply a quota that was set on purpose until a process starts that is configured
-    /// differently, or the limits file of one changes its settings for this limiter.
-    /// [`RateChange::hold`] keeps the quota for longer. Of several limits it changes the one with
-    /// the same window and algorithm.
-    ///
-    /// # Errors
-    ///
-    /// As for [`available_permits`](Self::available_permits), and if a quota matches none of several
-    /// limits, is one too many, or cannot be divided among shards. Nothing is written then. If one of several limits
-    /// or shards cannot be written, the others are; [`set_rate`](Self::set_rate) then writes the rest.
-    pub async fn try_set_rate(&self, to: impl Into<RateChange>) -> Result<bool, StoreError> {
-        self.change(to.into(), WriteWhen::Absent).await
-    }
-
-    /// Sets the quota unconditionally, and resets the usage unless the change
-    /// [carries](RateChange::carry) it. The stored mode and keep-alive stay, unless the change sets them,
-    /// or this process has others configured and has not used the limiter yet.
-    ///
-    /// # Errors
-    ///
-    /// As for [`try_set_rate`](Self::try_set_rate).
-    pub async fn set_rate(&self, to: impl Into<RateChange>) -> Result<(), StoreError> {
-        self.change(to.into(), WriteWhen::Always).await.map(|_| ())
-    }
-
-    /// Changes the quota of a limiter that is stored, and returns whether there was one; otherwise as
-    /// [`set_rate`](Self::set_rate).
-    ///
-    /// # Errors
-    ///
-    /// As for [`try_set_rate`](Self::try_set_rate).
-    pub async fn update_rate(&self, to: impl Into<RateChange>) -> Result<bool, StoreError> {
-        self.change(to.into(), WriteWhen::Present).await
-    }
-
-    async fn change(&self, change: RateChange, when: WriteWhen) -> Result<bool, StoreError> {
-        if !self.others.is_empty() {
-            let names: Vec<&str> = self.cores().map(|core| &*core.family.key).collect();
-            let names = names.join("`, `");
-            return Err(StoreError::misconfigured(format!(
-                "`{names}` are several limiters; change the rate of each"
-            )));
-        }
-        self.core.write(&self.limits, &change, when).await
-    }
-
-    /// Returns the stored configuration, or `None` if the limiter is not stored.
-    ///
-    /// # Errors
-    ///
-    /// As for [`available_permits`](Self::available_permits).
-    pub async fn config(&self) -> Result<Option<LimiterConfig>, StoreError> {
-        let mut stored = Vec::new();
-        for core in self.cores() {
-            stored.extend(core.stored(&self.limits).await?);
-        }
-        Ok(LimiterConfig::of(&stored))
-    }
-
-    /// Returns whether the limiter is stored.
-    ///
-    /// # Errors
-    ///
-    /// As for [`available_permits`](Self::available_permits).
-    pub async fn exists(&self) -> Result<bool, StoreError> {
-        Ok(self.config().await?.is_some())
-    }
-
-    /// Deletes the limiter with its usage and its penalty, and returns whether it existed. The next
-    /// request of a process that has a configuration for it creates it again.
-    ///
-    /// # Errors
-    ///
-    /// As for [`available_permits`](Self::available_permits).
-    pub async fn delete(&self) -> Result<bool, StoreError> {
-        let mut deleted = Ok(false);
-        for core in self.cores() {
-            deleted = both(deleted, core.delete(&self.limits).await, bool::bitor);
-        }
-        deleted
-    }
-
-    /// Lets the limiter expire after this time, in whole milliseconds, and returns whether it
-    /// exists. If a keep-alive is set, it replaces this time when a grant renews it.
-    ///
-    /// # Errors
-    ///
-    /// As for [`available_permits`](Self::available_permits).
-    pub async fn expire(&self, after: Duration) -> Result<bool, StoreError> {
-        self.set_expiry(Expiry::At(expiry_ms(after))).await
-    }
-
-    /// Removes the expiry, and returns whether there was one.
-    ///
-    /// # Errors
-    ///
-    /// As for [`available_permits`](Self::available_permits).
-    pub async fn clear_expire(&self) -> Result<bool, StoreError> {
-        self.set_expiry(Expiry::Cleared).await
-    }
-
-    /// Lets the limiter expire once it was idle for this long, in whole milliseconds, or never with
-    /// `None`; returns whether it exists. This is the stored keep-alive: the `keep_alive` of the
-    /// limits file replaces it when a process starts that has one. A time in which permits still count is
-    /// used if it is longer.
-    ///
-    /// # Errors
-    ///
-    /// As for [`available_permits`](Self::available_permits).
-    pub async fn set_keep_alive(&self, idle: Option<Duration>) -> Result<bool, StoreError> {
-        let mut changed = Ok(false);
-        for core in self.cores() {
-            changed = both(changed, core.keep_alive(&self.limits, idle).await, bool::bitor);
-        }
-        changed
-    }
-
-    /// Returns the time until the limiter, or the last of its limits, expires, or `None` if it never does or is not
-    /// stored.
-    ///
-    /// # Errors
-    ///
-    /// As for [`available_permits`](Self::available_permits).
-    pub async fn ttl(&self) -> Result<Option<Duration>, StoreError> {
-        let mut longest = self.core.ttl(&self.limits).await?;
-        for core in &self.others {
-            let one = core.ttl(&self.limits).await?;
-            longest = longest.zip(one).map(|(a, b)| a.max(b));
-        }
-        Ok(longest)
-    }
-
-    async fn set_expiry(&self, expiry: Expiry) -> Result<bool, StoreError> {
-        let mut changed = Ok(false);
-        for core in self.cores() {
-            changed = both(changed, core.expire(&self.limits, expiry).await, bool::bitor);
-        }
-        changed
     }
 }
