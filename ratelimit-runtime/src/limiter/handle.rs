@@ -56,6 +56,19 @@ impl Limiter {
 
     /// Returns the name under which its state is stored, `key_prefix` included; of
     /// [combined](Self::and) limiters, that of the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().key_prefix("shop:").build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    /// assert_eq!(search.name(), "shop:search");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn name(&self) -> &str {
         self.core.keys.config()
@@ -115,6 +128,26 @@ impl Limiter {
     /// Returns [`ExceedsCapacity`](crate::Reason::ExceedsCapacity) if the quota has fewer permits,
     /// [`QueueFull`](crate::Reason::QueueFull), [`NotConfigured`](crate::Reason::NotConfigured), and
     /// the rejections of the store and its policy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::{Duration, Instant};
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let quota = Quota::new(2, Duration::from_millis(100))?;
+    /// let partner = limits.limiter("partner", quota);
+    ///
+    /// let begun = Instant::now();
+    /// for _ in 0..4 {
+    ///     partner.acquire(1).await?;
+    /// }
+    /// assert!(begun.elapsed() > Duration::from_millis(90), "two of them waited");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire(&self, permits: u64) -> Result<Permit, Rejection> {
         self.take(permits, Wait::Forever).await
     }
@@ -126,6 +159,22 @@ impl Limiter {
     ///
     /// Returns [`Limited`](crate::Reason::Limited) if they are not, or [`Blocked`](crate::Reason::Blocked) if a
     /// penalty blocks the key, with the time to retry after; otherwise as for [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota, Reason};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let login = limits.limiter("login", Quota::per_minute(1));
+    ///
+    /// assert!(login.try_acquire(1).await.is_ok());
+    /// let rejection = login.try_acquire(1).await.unwrap_err();
+    /// assert_eq!(rejection.reason(), Reason::Limited);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_acquire(&self, permits: u64) -> Result<Permit, Rejection> {
         self.take(permits, Wait::None).await
     }
@@ -138,6 +187,24 @@ impl Limiter {
     /// Returns [`WaitTooLong`](crate::Reason::WaitTooLong) immediately if they cannot be free in
     /// time, or [`Blocked`](crate::Reason::Blocked) if a penalty blocks the key for longer; otherwise as for
     /// [`acquire`](Self::acquire).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ratelimit_runtime::{Limits, Quota, Reason};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let export = limits.limiter("export", Quota::per_minute(1));
+    /// export.acquire(1).await?;
+    ///
+    /// // The next permit is free in a minute, so this call does not wait five seconds first.
+    /// let rejection = export.acquire_timeout(1, Duration::from_secs(5)).await.unwrap_err();
+    /// assert_eq!(rejection.reason(), Reason::WaitTooLong);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn acquire_timeout(
         &self,
         permits: u64,
@@ -170,6 +237,22 @@ impl Limiter {
     /// # Errors
     ///
     /// Returns the rejection of such a request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    ///
+    /// assert_eq!(search.peek(4).await?.remaining(), 10);
+    /// assert!(search.peek(11).await.is_err(), "more than it ever grants");
+    /// assert_eq!(search.available_permits().await?, 10, "neither took any");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn peek(&self, permits: u64) -> Result<Decision, Rejection> {
         let mut strictest = self.core.peek(&self.limits, permits).await;
         for core in &self.others {
@@ -228,6 +311,20 @@ impl Limiter {
     /// # Errors
     ///
     /// Returns an error if the store does not reply or is misconfigured; no policy applies.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    /// search.acquire(4).await?;
+    /// assert_eq!(search.available_permits().await?, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn available_permits(&self) -> Result<u64, StoreError> {
         let mut least = u64::MAX;
         for core in self.cores() {
@@ -244,6 +341,23 @@ impl Limiter {
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    /// search.acquire(4).await?;
+    ///
+    /// assert_eq!(search.release(3).await?, 3);
+    /// assert_eq!(search.available_permits().await?, 9);
+    /// assert_eq!(search.release(3).await?, 1, "no more were in use");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn release(&self, permits: u64) -> Result<u64, StoreError> {
         let permits = u32::try_from(permits).unwrap_or(u32::MAX);
         let mut most = Ok(0);

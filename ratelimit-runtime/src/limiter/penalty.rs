@@ -44,6 +44,28 @@ impl Limiter {
     /// # Errors
     ///
     /// As for [`available_permits`](Self::available_permits).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ratelimit_runtime::{Limits, Penalty, Quota, Reason, Settings};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let penalty = Penalty::new(1, Duration::from_secs(600));
+    /// let settings = Settings::new(Quota::per_minute(1)).penalty(penalty);
+    /// let login = limits.limiter("login", settings);
+    /// login.acquire(1).await?;
+    /// let rejection = login.try_acquire(1).await.unwrap_err();
+    /// assert_eq!(rejection.reason(), Reason::Blocked);
+    ///
+    /// assert!(login.lift_penalty().await?);
+    /// assert!(!login.lift_penalty().await?, "nothing is left of it");
+    /// assert_eq!(login.available_permits().await?, 0, "the permit is still in use");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn lift_penalty(&self) -> Result<bool, StoreError> {
         let mut lifted = Ok(false);
         for core in self.cores() {

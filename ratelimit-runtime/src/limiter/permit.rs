@@ -213,6 +213,20 @@ impl Permit {
     /// Nothing is counted if the limiter is disabled, if shadow mode admits a call that would have been rejected,
     /// or if `on_store_error` is `allow`; the methods below do nothing then. A call that asked for none is
     /// charged for what it used.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    /// assert_eq!(search.acquire(3).await?.permits(), 3);
+    /// assert_eq!(search.acquire(0).await?.permits(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn permits(&self) -> u64 {
         match &self.made {
@@ -226,6 +240,28 @@ impl Permit {
     /// delivered. If the limits were dropped before, the sum is not charged.
     ///
     /// [`settle`](Self::settle) and [`give_back`](Self::give_back) ignore what was recorded.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let bytes = limits.limiter("bytes", Quota::per_minute(1000));
+    /// let permit = bytes.acquire(500).await?;
+    /// for chunk in [vec![0; 120], vec![0; 80]] {
+    ///     permit.record(chunk.len() as u64);
+    /// }
+    /// drop(permit);
+    /// # tokio::task::yield_now().await;
+    /// # while bytes.available_permits().await? != 800 {
+    /// #     tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    /// # }
+    /// assert_eq!(bytes.available_permits().await?, 800);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn record(&self, used: u64) {
         let add = |sum: u64| Some(sum.saturating_add(used));
         let _ = self.recorded.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
@@ -241,6 +277,23 @@ impl Permit {
     /// # Errors
     ///
     /// Returns an error if the store is unavailable or misconfigured, or the limits were dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let tokens = limits.limiter("tokens", Quota::per_minute(1000));
+    /// let permit = tokens.acquire(500).await?;
+    ///
+    /// let settled = permit.settle(300).await?;
+    /// assert_eq!(settled.returned, 200);
+    /// assert_eq!(tokens.available_permits().await?, 700);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn settle(mut self, actual: u64) -> Result<Settlement, StoreError> {
         let Some(taken) = self.take() else { return Ok(Settlement::default()) };
         let (limits, permits) = (taken.core.services()?, taken.permits());
@@ -258,6 +311,22 @@ impl Permit {
     /// # Errors
     ///
     /// Returns an error if the store is unavailable or misconfigured, or the limits were dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let orders = limits.limiter("orders", Quota::per_minute(10));
+    /// let permit = orders.acquire(2).await?;
+    ///
+    /// assert_eq!(permit.give_back().await?, 2);
+    /// assert_eq!(orders.available_permits().await?, 10);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn give_back(mut self) -> Result<u64, StoreError> {
         let Some(taken) = self.take() else { return Ok(0) };
         let limits = taken.core.services()?;

@@ -44,12 +44,44 @@ impl RateChange {
     ///
     /// Of a limiter with [several limits](crate::guide::several_limits), each quota changes the limit
     /// with the same window and algorithm.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota, RateChange};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    /// search.acquire(8).await?;
+    ///
+    /// search.set_rate(RateChange::new(Quota::per_minute(5))).await?;
+    /// assert_eq!(search.available_permits().await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(quotas: impl Into<Quotas>) -> Self {
         let (quotas, hold) = (quotas.into(), Duration::ZERO);
         Self { quotas, carry: false, mode: None, keep_alive: None, hold }
     }
 
     /// Keeps counting permits in use, even if they are more than the new quota: Redisson's `keepState`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota, RateChange};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    /// search.acquire(8).await?;
+    ///
+    /// search.set_rate(RateChange::new(Quota::per_minute(5)).carry()).await?;
+    /// assert_eq!(search.available_permits().await?, 0, "8 of 5 are in use");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn carry(mut self) -> Self {
         self.carry = true;
         self
@@ -85,6 +117,22 @@ impl RateChange {
     }
 
     /// Sets the mode too. Another mode starts without permits in use, also with [`carry`](Self::carry).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Mode, Quota, RateChange};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    ///
+    /// let each = RateChange::new(Quota::per_minute(10)).mode(Mode::PerClient);
+    /// search.set_rate(each).await?;
+    /// assert_eq!(search.config().await?.map(|stored| stored.mode), Some(Mode::PerClient));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = Some(mode.word());
         self
@@ -93,6 +141,23 @@ impl RateChange {
     /// Sets how long an idle limiter is kept, in whole milliseconds, or with `None` that it is kept
     /// for good. A time in which permits still count, or for which the change is [held](Self::hold), is
     /// used if it is longer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use ratelimit_runtime::{Limits, Quota, RateChange};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    /// let day = Some(Duration::from_secs(86_400));
+    ///
+    /// search.set_rate(RateChange::new(Quota::per_minute(20)).keep_alive(day)).await?;
+    /// assert_eq!(search.config().await?.and_then(|stored| stored.keep_alive), day);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn keep_alive(mut self, idle: Option<Duration>) -> Self {
         self.keep_alive = Some(idle);
         self
@@ -116,6 +181,25 @@ impl From<Quotas> for RateChange {
 }
 
 /// The stored configuration of a limiter: [`Limiter::config`](crate::Limiter::config).
+///
+/// # Examples
+///
+/// ```
+/// # use std::time::Duration;
+/// # use ratelimit_runtime::{Limits, Quota};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().build().await?;
+/// let search = limits.limiter("search", Quota::per_minute(10));
+/// search.acquire(1).await?;
+///
+/// let stored = search.config().await?.expect("the call stored it");
+/// assert_eq!(stored.quotas.to_string(), "10 per 1m");
+/// assert_eq!(stored.keep_alive, None);
+/// assert_eq!(stored.held_for, None);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LimiterConfig {

@@ -6,6 +6,22 @@ use crate::{Quota, Quotas, RateChange, StoreError, store::WriteWhen};
 impl Limiter {
     /// Returns the quotas in force, the shortest window first, or `None` if none is known or the limiter is disabled:
     /// the store's as of the last decision, or before any decision the configured ones. The store is not queried.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    /// let quotas = search.quotas().expect("it was created with one");
+    /// assert_eq!(quotas[0].rate(), 10);
+    ///
+    /// assert!(limits.configured("unknown").quotas().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn quotas(&self) -> Option<Quotas> {
         let mut all = Vec::new();
@@ -28,6 +44,21 @@ impl Limiter {
     /// As for [`available_permits`](Self::available_permits), and if a quota matches none of several
     /// limits, is one too many, or cannot be divided among shards. Nothing is written then. If one of several limits
     /// or shards cannot be written, the others are; [`set_rate`](Self::set_rate) then writes the rest.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.configured("search");
+    ///
+    /// assert!(search.try_set_rate(Quota::per_minute(10)).await?);
+    /// assert!(!search.try_set_rate(Quota::per_minute(20)).await?, "one is stored");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn try_set_rate(&self, to: impl Into<RateChange>) -> Result<bool, StoreError> {
         self.change(to.into(), WriteWhen::Absent).await
     }
@@ -39,6 +70,22 @@ impl Limiter {
     /// # Errors
     ///
     /// As for [`try_set_rate`](Self::try_set_rate).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    /// search.acquire(8).await?;
+    ///
+    /// search.set_rate(Quota::per_minute(20)).await?;
+    /// assert_eq!(search.available_permits().await?, 20);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn set_rate(&self, to: impl Into<RateChange>) -> Result<(), StoreError> {
         self.change(to.into(), WriteWhen::Always).await.map(|_| ())
     }
@@ -49,6 +96,22 @@ impl Limiter {
     /// # Errors
     ///
     /// As for [`try_set_rate`](Self::try_set_rate).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use ratelimit_runtime::{Limits, Quota};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(10));
+    ///
+    /// assert!(!search.update_rate(Quota::per_minute(20)).await?, "no call has stored it yet");
+    /// search.acquire(1).await?;
+    /// assert!(search.update_rate(Quota::per_minute(20)).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn update_rate(&self, to: impl Into<RateChange>) -> Result<bool, StoreError> {
         self.change(to.into(), WriteWhen::Present).await
     }
