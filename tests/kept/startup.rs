@@ -178,6 +178,16 @@ async fn a_command_that_the_server_renamed_is_an_error_that_says_so() {
     }
 }
 
+/// The program started, and calls were rejected once several limiters were in use at the same time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_a_cluster_in_place_of_a_server_is_an_error_that_says_so() {
+    let cluster = RedisCluster::start();
+    for node in cluster.nodes() {
+        let error = start(node.url()).await.unwrap_err();
+        assert!(error.contains("; write `redis-cluster://` in the store's address"), "{error}");
+    }
+}
+
 /// The advice was to end a `rename-command` that no one wrote.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_sentinel_in_place_of_a_server_is_an_error_that_says_so() {

@@ -258,6 +258,8 @@ fn with_hint(text: &str) -> String {
         "; raise the `maxmemory` of the server, or remove other data"
     } else if has("cluster support disabled") {
         "; write `redis://` in the store's address, as for any single server, or `rediss://` with TLS"
+    } else if has("CROSSSLOT") {
+        "; write `redis-cluster://` in the store's address, as for any cluster, or `rediss-cluster://` with TLS"
     } else if has("DB index is out of range") {
         "; write a database that the server has at the end of the store's address, such as `/0`; of a `unix://` \
          address, `?db=0`"

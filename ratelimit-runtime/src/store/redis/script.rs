@@ -191,7 +191,7 @@ impl Script {
     }
 
     /// Builds the call on the keys of several limiters.
-    fn on_all<'a>(
+    pub(super) fn on_all<'a>(
         &self,
         count: usize,
         limiters: impl Iterator<Item = &'a StateKeys>,

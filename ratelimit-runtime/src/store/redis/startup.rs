@@ -144,8 +144,13 @@ async fn check(
     keys: &StateKeys,
 ) -> Result<(), StoreError> {
     let live = link.live(line, keys).await?;
+    // A call to a single server may have keys of several limiters, which a node of a cluster rejects.
+    let other = StateKeys::new(format!("{}-other", keys.config()));
+    let all = [keys, &other];
+    let all = if link.gates.are_of_a_cluster() { &all[..1] } else { &all };
     // By name and by text, because a server that knows the scripts forgets them when it restarts.
-    let [by_name, by_text] = [true, false].map(|by_name| CHECK.on(keys, by_name));
+    let [by_name, by_text] =
+        [true, false].map(|by_name| CHECK.on_all(all.len(), all.iter().copied(), by_name));
     let (named, reply) = tokio::join!(live.query(&by_name), live.query(&by_text));
     let complaints = match named {
         Err(error) if error.code() != Some("NOSCRIPT") => Err(error),

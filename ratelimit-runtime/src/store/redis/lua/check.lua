@@ -1,6 +1,7 @@
 -- Tries every command the other scripts use, on keys of its own.
 --
 -- KEYS[1..3]  three names in one slot, gone when the script ends
+-- KEYS[4..]   names in another slot, which only a node of a cluster rejects
 --
 -- A command that the user may not run fails in the middle of a script, after earlier writes. So
 -- this is checked at startup.
