@@ -1,5 +1,7 @@
 //! What is found out before traffic.
 
+use std::{io::Write, net::TcpListener, thread};
+
 use ratelimit_runtime::Limits;
 use tests::{
     redis_cluster::RedisCluster, redis_sentinel::RedisSentinel, redis_server::RedisServer,
@@ -185,6 +187,27 @@ async fn a_node_of_a_cluster_in_place_of_a_server_is_an_error_that_says_so() {
     for node in cluster.nodes() {
         let error = start(node.url()).await.unwrap_err();
         assert!(error.contains("; write `redis-cluster://` in the store's address"), "{error}");
+    }
+}
+
+/// The program started, and its server was unavailable because of a broken pipe.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_in_protected_mode_is_an_error_that_says_so() {
+    // Only a client of another host sees this.
+    let denied = "-DENIED Redis is running in protected mode because protected mode is enabled and no password is \
+                  set for the default user. In this mode connections are only accepted from the loopback \
+                  interface.\r\n";
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    thread::spawn(move || {
+        // A client may be gone.
+        server.incoming().for_each(|client| _ = client.unwrap().write_all(denied.as_bytes()));
+    });
+    for url in [format!("redis://{address}"), format!("redis-cluster://{address}")] {
+        let error = start(url).await.unwrap_err();
+        let expected = "redis: DENIED Redis is running in protected mode; give the server a password, and write it in \
+                        the store's address, or let the server set `protected-mode no`";
+        assert_eq!(error, expected);
     }
 }
 

@@ -89,6 +89,20 @@ fn fill(server: &RedisServer) -> Vec<redis::Connection> {
     others
 }
 
+/// The error was a broken pipe, or a connection that was reset, with the advice to use TLS.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_server_is_unavailable_for_the_reason_that_it_gives() {
+    let server = RedisServer::builder().config("maxclients", "4").start();
+    let _others = fill(&server);
+    let limits = limits(&server, "").await;
+    for _ in 0..5 {
+        let error = limits.health().store.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{error}");
+        assert!(error.to_string().contains("max number of clients"), "{error}");
+        tokio::time::sleep(SECOND / 10).await;
+    }
+}
+
 /// Fills a server, which then hangs until its connections are given up, and is found again. Returns the other
 /// connections, which keep it full.
 async fn hangs_while_full(

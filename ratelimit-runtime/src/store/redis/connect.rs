@@ -15,9 +15,10 @@ use std::{
 };
 
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ProtocolVersion, PushInfo, PushKind, RedisError,
-    RedisResult, aio::MultiplexedConnection, io::tcp::TcpSettings,
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ProtocolVersion, PushInfo,
+    PushKind, RedisError, RedisResult, aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
+use tokio::{io::AsyncReadExt, net::TcpStream};
 
 use super::address::Address;
 #[cfg(feature = "sentinel")]
@@ -26,6 +27,11 @@ use super::fault::is_unknown_command;
 
 /// The longest connection setup. A caller's deadline is usually shorter, and the attempt continues without the caller.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The longest wait for the error of a server that closes new connections.
+const FAREWELL_TIMEOUT: Duration = Duration::from_millis(200);
+/// The most bytes of such an error.
+const MOST_READ: u64 = 4096;
 
 /// Certificates for TLS.
 #[derive(Default)]
@@ -99,8 +105,24 @@ pub(super) async fn connect(
     // RESP3 reports a disconnect at once. Users without permission for HELLO get RESP2.
     match open(address, node, certificates, Some(closed)).await {
         Err(error) if speaks_only_resp2(&error) => open(address, node, certificates, None).await,
+        Err(error) if error.is_connection_dropped() && !error.is_connection_refusal() => {
+            Err(farewell(node.or(address.nodes.first())).await.unwrap_or(error))
+        }
         result => result,
     }
+}
+
+/// Returns the error with which a server closes each new connection, before any command. The driver reports the
+/// closed connection instead.
+async fn farewell(node: Option<&ConnectionInfo>) -> Option<RedisError> {
+    let ConnectionAddr::Tcp(host, port) = node?.addr() else { return None };
+    let mut text = Vec::new();
+    let read = async {
+        let server = TcpStream::connect((host.as_str(), *port)).await?;
+        server.take(MOST_READ).read_to_end(&mut text).await
+    };
+    tokio::time::timeout(FAREWELL_TIMEOUT, read).await.ok()?.ok()?;
+    redis::parse_redis_value(&text).ok()?.extract_error().err()
 }
 
 fn speaks_only_resp2(error: &RedisError) -> bool {

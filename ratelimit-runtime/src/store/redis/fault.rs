@@ -30,7 +30,7 @@ pub(super) enum NotDone {
 
 /// Texts that mark errors of the setup. Codes alone are not enough, because Redis before 7 wraps the
 /// errors of a script.
-const PERMANENT: [&str; 11] = [
+const PERMANENT: [&str; 12] = [
     "WRONGTYPE",
     "NOPERM",
     // The driver leaves out the code if that command is `SELECT`.
@@ -43,7 +43,11 @@ const PERMANENT: [&str; 11] = [
     "cluster support disabled",
     "DB index is out of range",
     "SELECT is not allowed in cluster mode",
+    PROTECTED,
 ];
+
+/// The text of a server that accepts connections only from its own host. Pages of advice follow.
+const PROTECTED: &str = "DENIED Redis is running in protected mode";
 
 /// The text for a write to a replica.
 const READ_ONLY: &str = "READONLY You can't write";
@@ -214,7 +218,12 @@ fn describe(error: &RedisError) -> String {
         _ => format!("redis: {error}"),
     };
     // The server repeats the arguments of a command that it does not know, and with them the keys.
-    with_hint(text.split_once(", with args beginning").map_or(&text, |(text, _)| text))
+    let text = text.split_once(", with args beginning").map_or(&*text, |(text, _)| text);
+    with_hint(if text.contains(PROTECTED) {
+        text.split(" because").next().unwrap_or(text)
+    } else {
+        text
+    })
 }
 
 /// Formats the error of a key of another type, without its position in a script.
@@ -254,6 +263,10 @@ fn with_hint(text: &str) -> String {
         "; write the addresses of the sentinels, or `redis://` and the address of the server"
     } else if has("insecure client") {
         "; remove `#insecure` from the store's address, and set `tls_ca` to a file with the authority's certificate"
+    } else if has(PROTECTED) {
+        "; give the server a password, and write it in the store's address, or let the server set `protected-mode no`"
+    } else if has("max number of clients") {
+        "; raise the `maxclients` of the server, or close other connections"
     } else if has("OOM command") {
         "; raise the `maxmemory` of the server, or remove other data"
     } else if has("cluster support disabled") {
