@@ -356,3 +356,17 @@ async fn a_node_of_a_cluster_that_may_evict_is_reported_whichever_it_is() {
         policy(node, "noeviction");
     }
 }
+
+/// The protocol had no effect.
+#[tokio::test]
+async fn a_protocol_in_the_address_is_that_of_the_connections() {
+    let server = RedisServer::start();
+    for (query, hellos) in [("?protocol=resp2", 0), ("?protocol=resp3", 1), ("", 1)] {
+        let _: () = server.cli(&["CONFIG", "RESETSTAT"]);
+        let builder = Limits::builder().redis(server.url() + query).no_limits_file();
+        let limits = builder.build().await.unwrap();
+        let limiter = limits.limiter("x", Quota::new(100, SECOND).unwrap());
+        assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+        assert_eq!(server.calls("hello").min(1), hellos, "{query}");
+    }
+}

@@ -90,7 +90,7 @@ impl LimitsBuilder {
     /// hosts, `redis-cluster://a:7000,b:7000`; so do sentinels, which also need the master's name:
     /// `redis-sentinel://a,b/0?master=main`. The default port is 26379 for sentinels, otherwise 6379. The login
     /// of an address is that of the servers; sentinels that demand one take it from `&sentinel_user=` and
-    /// `&sentinel_password=`.
+    /// `&sentinel_password=`. With `?protocol=resp2`, connections use RESP2, for a proxy that mishandles `HELLO`.
     ///
     /// Passwords are percent-encoded, and appear in no message, report or `Debug` output.
     #[cfg(feature = "redis")]

@@ -15,6 +15,8 @@ pub(crate) struct Address {
     pub(super) topology: Topology,
     /// The server, the seed nodes, or the sentinels; none if the program opens the connections.
     pub(super) nodes: Vec<ConnectionInfo>,
+    /// Whether the connections use RESP2 although the server may know RESP3.
+    pub(super) only_resp2: bool,
     #[cfg(feature = "redis-connect")]
     pub(super) connector: Option<Connector>,
     shown: String,
@@ -58,6 +60,7 @@ impl Address {
                 example(scheme)
             )));
         }
+        let only_resp2 = only_resp2(rest).map_err(|why| refuse(&why))?;
         if let Some(feature) = missing_feature(&topology, node_scheme) {
             let why = format!("this URL requires the crate feature `{feature}`; enable it");
             return Err(refuse(&why));
@@ -85,6 +88,7 @@ impl Address {
         Ok(Self {
             topology,
             nodes,
+            only_resp2,
             #[cfg(feature = "redis-connect")]
             connector: None,
             shown,
@@ -125,7 +129,7 @@ impl Address {
     pub(crate) fn by_program(connector: Connector) -> Self {
         let (topology, nodes) = (Topology::Standalone, Vec::new());
         let shown = "Redis by `redis_connect`".to_owned();
-        Self { topology, nodes, connector: Some(connector), shown }
+        Self { topology, nodes, only_resp2: false, connector: Some(connector), shown }
     }
 }
 
@@ -189,12 +193,13 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
             Some(("master", value)) => master = value,
             Some(("sentinel_user", value)) => user = value,
             Some(("sentinel_password", value)) => password = Some(value),
+            Some(("protocol", _)) => {}
             other => {
                 // Before an `@`, it may be a part of a password.
                 let shown = other.filter(|_| !query.contains('@'));
                 let name = shown.map_or("***", |(name, _)| name);
                 return Err(format!(
-                    "unknown parameter `{name}`; write `master`, `sentinel_user` or `sentinel_password`"
+                    "unknown parameter `{name}`; write `master`, `protocol`, `sentinel_user` or `sentinel_password`"
                 ));
             }
         }
@@ -218,6 +223,16 @@ fn sentinel(rest: &str) -> Result<Topology, String> {
         user: login.username().map(str::to_owned),
         password: login.password().map(str::to_owned),
     })
+}
+
+/// Reads the protocol in the query of an address. A cluster or a sentinel has it too.
+fn only_resp2(rest: &str) -> Result<bool, String> {
+    let query = rest.split_once('?').map_or("", |(_, query)| query);
+    match query.split('&').find_map(|parameter| parameter.strip_prefix("protocol=")) {
+        Some("2" | "resp2") => Ok(true),
+        Some("3" | "resp3") | None => Ok(false),
+        Some(_) => Err("unknown `protocol`; write `resp2` or `resp3`".to_owned()),
+    }
 }
 
 /// Returns a parameter with a meaning in some address, or that resembles one, but that has none in an address of this scheme.

@@ -103,7 +103,8 @@ pub(super) async fn connect(
         return connector.connect(CONNECT_TIMEOUT).await;
     }
     // RESP3 reports a disconnect at once. Users without permission for HELLO get RESP2.
-    match open(address, node, certificates, Some(closed)).await {
+    let closed = Some(closed).filter(|_| !address.only_resp2);
+    match open(address, node, certificates, closed).await {
         Err(error) if speaks_only_resp2(&error) => open(address, node, certificates, None).await,
         Err(error) if error.is_connection_dropped() && !error.is_connection_refusal() => {
             Err(farewell(node.or(address.nodes.first())).await.unwrap_or(error))

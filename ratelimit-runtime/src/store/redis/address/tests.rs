@@ -60,6 +60,17 @@ fn a_bad_address_says_what_to_write() {
         );
         assert!(error.ends_with(&expected), "{error}");
     }
+    // The protocol of a cluster was ignored, and that of a server was said to be an invalid address.
+    for url in [
+        "redis://h?protocol=4",
+        "unix:///a?db=1&protocol=",
+        "redis-cluster://a,b?protocol=resp4",
+        "redis-cluster://a,b/?x=1&protocol=3.0",
+        "redis-sentinel://a,b?master=m&protocol=4",
+    ] {
+        let error = error(url);
+        assert!(error.ends_with(": unknown `protocol`; write `resp2` or `resp3`"), "{error}");
+    }
     let example = "redis://user:password@host:6379/0";
     for (url, end) in [
         ("redis://h:99999", ""),
