@@ -18,6 +18,7 @@ use tests::{
     redis_server::RedisServer,
     tls::{Authority, Identity, TlsServer},
 };
+use tokio::{io::AsyncReadExt, net::TcpListener};
 
 #[path = "store/suite.rs"]
 mod suite;
@@ -172,7 +173,19 @@ async fn a_certificate_that_is_refused_at_startup_comes_with_what_to_write() {
     }
 }
 
-/// The event was a connection that is reset, or a server that does not reply.
+/// A proxy that reads and closes, as one with TLS does. Unlike a server, it does not reset the connection.
+async fn proxy_with_tls() -> String {
+    let proxy = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("redis://{}", proxy.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = proxy.accept().await {
+            tokio::spawn(async move { client.read(&mut [0; 1024]).await });
+        }
+    });
+    url
+}
+
+/// The event was a connection that is reset, a broken pipe, or a server that does not reply.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_address_without_the_tls_of_the_server_shows_with_what_to_write() {
     let server = match TlsServer::start() {
@@ -183,6 +196,7 @@ async fn an_address_without_the_tls_of_the_server_shows_with_what_to_write() {
     let with = server.server().url().replacen("redis", "rediss", 1);
     for (url, advice) in [
         (without, "; if the server uses TLS, write `rediss://`"),
+        (proxy_with_tls().await, "; if the server uses TLS, write `rediss://`"),
         (with, "; if the server does not use TLS, write `redis://`"),
     ] {
         let down = Arc::<Mutex<Vec<String>>>::default();

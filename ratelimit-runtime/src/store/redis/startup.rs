@@ -90,9 +90,9 @@ impl RedisStore {
     /// Adds advice to the error of a server that replied nothing: it may expect TLS, or not.
     fn with_advice_on_tls(&self, error: StoreError) -> StoreError {
         let text = error.to_string();
-        let has = |marks: [&str; 2]| marks.iter().any(|mark| text.contains(mark));
-        let is_timeout = has(["no reply", "timed out"]);
-        if !is_timeout && !has(["reset by peer", "end of file"]) {
+        let has = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
+        let is_timeout = has(&["no reply", "timed out"]);
+        if !is_timeout && !has(&["reset by peer", "end of file", "broken pipe"]) {
             return error;
         }
         let Some(advice) = self.link.address.advice_on_tls(is_timeout) else { return error };
