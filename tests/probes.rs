@@ -9,6 +9,7 @@ use std::{
 use ratelimit_runtime::{Event, Limits, Quota, Reason};
 use tests::{
     Lateness, eventually,
+    ports::Port,
     proxy::{Proxy, Then},
     redis_cluster::RedisCluster,
     redis_sentinel::RedisSentinel,
@@ -237,6 +238,33 @@ async fn an_outage_of_a_node_is_reported_with_its_address_and_slots() {
     for limiter in &limiters {
         assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     }
+}
+
+/// The event was a refused connection to an address that no one had written, or a timeout.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_announced_address_out_of_reach_is_reported_with_what_to_set() {
+    let cluster = RedisCluster::start();
+    let nowhere = Port::reserve().number().to_string();
+    let announce = ["CONFIG", "SET", "cluster-announce-port", &nowhere];
+    let _: () = cluster.node(0).cli(&announce);
+    eventually("all nodes know it", 20 * SECOND, || {
+        let knows = |node: &RedisServer| {
+            node.cli::<String>(&["CLUSTER", "NODES"]).contains(&format!(":{nowhere}@"))
+        };
+        cluster.nodes().iter().all(knows)
+    });
+    cluster.node(1).stop();
+    let down = Arc::<Mutex<Vec<String>>>::default();
+    let seen = Arc::clone(&down);
+    let builder = Limits::builder().redis(cluster.url()).no_limits_file();
+    let builder = builder.on_event(move |event| seen.lock().unwrap().push(event.to_string()));
+    builder.build().await.unwrap();
+    cluster.node(1).cont();
+    let down = down.lock().unwrap();
+    let of = |port: String| down.iter().find(|text| text.contains(&format!(":{port})"))).unwrap();
+    assert!(of(nowhere).contains("; if clients reach this node at another address, let it"));
+    let hangs = of(cluster.node(1).port().to_string());
+    assert!(!hangs.contains("announce"), "an address of the store is known to be right: {hangs}");
 }
 
 /// The probe uses keys of the call that failed. As long as the server refused those to the user, all calls were rejected.

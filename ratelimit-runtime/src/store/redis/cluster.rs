@@ -22,7 +22,7 @@ use crate::{StoreError, clock, home::Home, store::StateKeys};
 
 impl Address {
     /// Returns the nodes to start with.
-    fn seeds(&self) -> impl Iterator<Item = Arc<str>> {
+    pub(super) fn seeds(&self) -> impl Iterator<Item = Arc<str>> {
         self.nodes.iter().filter_map(|node| match node.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 Some(format!("{host}:{port}").into())

@@ -83,24 +83,39 @@ impl RedisStore {
         if error.kind() == StoreErrorKind::Misconfigured {
             return Err(error);
         }
-        self.link.close(keys, self.with_advice_on_tls(error), None);
+        self.link.close(keys, self.with_advice(keys, error), None);
         Ok(())
     }
 
-    /// Adds advice to the error of a server that replied nothing: it may expect TLS, or not.
-    fn with_advice_on_tls(&self, error: StoreError) -> StoreError {
-        let text = error.to_string();
-        let has = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
-        let is_timeout = has(&["no reply", "timed out"]);
-        if !is_timeout && !has(&["reset by peer", "end of file", "broken pipe"]) {
-            return error;
-        }
-        let Some(advice) = self.link.address.advice_on_tls(is_timeout) else { return error };
+    /// Adds advice to the error of a server that was not reached, or that replied nothing.
+    fn with_advice(&self, keys: &StateKeys, error: StoreError) -> StoreError {
+        let advice = self.advice_on_announced(keys).or_else(|| self.advice_on_tls(&error));
+        let Some(advice) = advice else { return error };
         let new = match error.kind() {
             StoreErrorKind::Timeout => StoreError::timeout,
             _ => StoreError::unavailable,
         };
-        new(format!("{text}{advice}")).caused_by(error)
+        new(format!("{error}{advice}")).caused_by(error)
+    }
+
+    /// Returns what to set if the node of these keys was not reached at the address that the cluster announces.
+    fn advice_on_announced(&self, keys: &StateKeys) -> Option<String> {
+        let node = self.link.gates.node_of(keys)?;
+        let is_seed = self.link.address.seeds().any(|seed| seed == node.address);
+        (!is_seed && !self.link.is_connected(keys)).then(|| {
+            "; if clients reach this node at another address, let it announce that one with \
+             `cluster-announce-ip` and `cluster-announce-port`, or with `cluster-announce-hostname`"
+                .to_owned()
+        })
+    }
+
+    /// Returns what to write if the server replied nothing: it may expect TLS, or not.
+    fn advice_on_tls(&self, error: &StoreError) -> Option<String> {
+        let text = error.to_string();
+        let has = |marks: &[&str]| marks.iter().any(|mark| text.contains(mark));
+        let is_timeout = has(&["no reply", "timed out"]);
+        let is_closed = has(&["reset by peer", "end of file", "broken pipe"]);
+        (is_timeout || is_closed).then(|| self.link.address.advice_on_tls(is_timeout)).flatten()
     }
 
     /// Warns of eviction if the check could not: no server replied then, or no limits were installed.
