@@ -135,7 +135,8 @@ async fn what_a_user_lacks_is_an_error_that_says_so() {
         ),
         (
             server.url_for("confined", PASSWORD),
-            "; let the Redis user access all keys that begin with the `key_prefix`",
+            "; let the Redis user access all keys that begin with the `key_prefix`, also after a brace: `~PREFIX*` and \
+             `~{PREFIX*`",
         ),
         (
             format!("redis://app:{PASSWORD}@{}/1", server.address()),

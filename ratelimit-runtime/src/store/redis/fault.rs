@@ -242,7 +242,8 @@ fn with_hint(text: &str) -> String {
     }
     let has = |mark| text.contains(mark);
     let hint = if has("NOPERM") && has("access") {
-        "; let the Redis user access all keys that begin with the `key_prefix`"
+        "; let the Redis user access all keys that begin with the `key_prefix`, also after a brace: `~PREFIX*` and \
+         `~{PREFIX*`"
     } else if has("can't run this command") || has("NOPERM") || has("no permissions to run") {
         "; grant the Redis user the commands listed in docs/outages.md"
     } else if is_unknown_command(text) && (has("'TIME'") || has("`TIME`")) {
