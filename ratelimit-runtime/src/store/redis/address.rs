@@ -66,6 +66,12 @@ impl Address {
             return Err(refuse(&why));
         }
 
+        if topology != Topology::Standalone && has_several_logins(rest) {
+            let example = example(scheme);
+            return Err(refuse(&format!(
+                "write the login once, before the first host, and percent-encode the password: `{example}`"
+            )));
+        }
         let urls = match topology {
             Topology::Standalone => vec![url.to_owned()],
             Topology::Cluster => node_urls(node_scheme, rest, 6379),
@@ -166,6 +172,14 @@ fn example(scheme: &str) -> String {
         }
         _ => format!("{scheme}://user:password@host:6379/0"),
     }
+}
+
+/// Returns whether there is an `@` in front of several hosts: the driver would take all but the last one for a part of
+/// the password.
+fn has_several_logins(rest: &str) -> bool {
+    let place = rest.split('?').next().unwrap_or_default();
+    let logins = place.rsplit_once('@').and_then(|(logins, _)| logins.split_once('@'));
+    logins.is_some_and(|(_, others)| others.contains(','))
 }
 
 /// Returns one URL for each of the hosts in `[user:password@]host[:port],host[:port][/db][?query]`.

@@ -80,6 +80,21 @@ fn a_bad_address_says_what_to_write() {
         let expected = format!(": not a valid address; write one such as `{example}`{end}");
         assert!(error(url).ends_with(&expected), "{}", error(url));
     }
+    // All hosts but the last one were a part of the password.
+    for (url, example) in [
+        ("redis-cluster://me:s3cr3t@a:1,me:s3cr3t@b:2", "redis-cluster://user:password@one:6379"),
+        ("redis-sentinel://:s3cr3t@a,:s3cr3t@b/0?master=m", "redis-sentinel://user:password@one:"),
+    ] {
+        let why =
+            "`: write the login once, before the first host, and percent-encode the password: `";
+        assert!(error(url).contains(&format!("{why}{example}")), "{}", error(url));
+        assert!(!error(url).contains("s3cr3t"));
+    }
+    for url in
+        ["redis-cluster://me:p@ss@a,b", "redis-sentinel://me:p@a,b?master=m&sentinel_password=p@s"]
+    {
+        assert!(Address::parse(url).is_ok(), "{url}");
+    }
     // The driver would have connected as the default user, or to a host of this name.
     for (url, why) in [
         (
