@@ -1,10 +1,16 @@
 //! What is found out before traffic.
 
-use std::{io::Write, net::TcpListener, thread};
+use std::{
+    io::Write,
+    net::TcpListener,
+    sync::{Arc, Mutex},
+    thread,
+};
 
 use ratelimit_runtime::Limits;
 use tests::{
-    redis_cluster::RedisCluster, redis_sentinel::RedisSentinel, redis_server::RedisServer,
+    ports::Port, redis_cluster::RedisCluster, redis_sentinel::RedisSentinel,
+    redis_server::RedisServer,
 };
 
 use super::calls::{DEADLINE, HOUR, admitted_of, quota};
@@ -247,14 +253,35 @@ async fn an_address_that_the_driver_refuses_is_an_error_with_advice() {
 
 /// Sentinels reply the same during a failover, so the program starts, without Redis.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_master_that_no_sentinel_knows_shows_with_advice() {
+async fn a_master_that_no_sentinel_knows_or_that_is_out_of_reach_shows_with_advice() {
     let group = RedisSentinel::start();
-    let url = group.url().replace(RedisSentinel::MASTER_NAME, "other");
-    let builder = Limits::builder().redis(url).no_limits_file();
-    let limits = builder.deadline(DEADLINE).build().await.unwrap();
-    let error = limits.health().store.unwrap_err().to_string();
-    let advice = "; if this is not a failover, correct the `master` in the store's address";
-    assert!(error.contains(advice), "{error}");
+    let port = Port::reserve().number().to_string();
+    for sentinel in group.sentinels() {
+        let _: () = sentinel.cli(&["SENTINEL", "MONITOR", "gone", "127.0.0.1", &port, "2"]);
+        // As if only clients could not reach it.
+        let _: () =
+            sentinel.cli(&["SENTINEL", "SET", "gone", "down-after-milliseconds", "3600000"]);
+    }
+    for (name, advice) in [
+        (
+            "other",
+            "; if this is not a failover, correct the `master` in the store's address, or let the sentinels reach \
+             that master",
+        ),
+        (
+            "gone",
+            "; if this is the master, let the sentinels monitor it at an address that clients reach",
+        ),
+    ] {
+        let down = Arc::<Mutex<Vec<String>>>::default();
+        let seen = Arc::clone(&down);
+        let url = group.url().replace(RedisSentinel::MASTER_NAME, name);
+        let builder = Limits::builder().redis(url).no_limits_file().deadline(DEADLINE);
+        let builder = builder.on_event(move |event| seen.lock().unwrap().push(event.to_string()));
+        builder.build().await.unwrap();
+        let first = down.lock().unwrap()[0].clone();
+        assert!(first.ends_with(advice), "{first}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

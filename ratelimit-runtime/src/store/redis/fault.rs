@@ -259,7 +259,7 @@ fn with_hint(text: &str) -> String {
     } else if has("READONLY") {
         "; if this is not a failover, write the address of the master, or a `redis-sentinel://` address"
     } else if has("not found in sentinel") {
-        "; if this is not a failover, correct the `master` in the store's address"
+        "; if this is not a failover, correct the `master` in the store's address, or let the sentinels reach that master"
     } else if has("not point to a sentinel") {
         "; write the addresses of the sentinels, or `redis://` and the address of the server"
     } else if has("insecure client") {

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 
 use super::{
     RedisStore,
+    address::Topology,
     fault::{Fault, classify, refused},
     line::Line,
     link::Link,
@@ -90,6 +91,7 @@ impl RedisStore {
     /// Adds advice to the error of a server that was not reached, or that replied nothing.
     fn with_advice(&self, keys: &StateKeys, error: StoreError) -> StoreError {
         let advice = self.advice_on_announced(keys).or_else(|| self.advice_on_tls(&error));
+        let advice = advice.or_else(|| self.advice_on_master(&error));
         let Some(advice) = advice else { return error };
         let new = match error.kind() {
             StoreErrorKind::Timeout => StoreError::timeout,
@@ -105,6 +107,18 @@ impl RedisStore {
         (!is_seed && !self.link.is_connected(keys)).then(|| {
             "; if clients reach this node at another address, let it announce that one with \
              `cluster-announce-ip` and `cluster-announce-port`, or with `cluster-announce-hostname`"
+                .to_owned()
+        })
+    }
+
+    /// Returns what to set if it was the master that was not reached, at the address that the sentinels announce.
+    fn advice_on_master(&self, error: &StoreError) -> Option<String> {
+        let text = error.to_string();
+        let is_unreached = ["refused", "timed out", "unreachable", "lookup address"];
+        let is_unreached = is_unreached.iter().any(|mark| text.contains(mark));
+        let is_found = matches!(self.address().topology, Topology::Sentinel { .. });
+        (is_found && is_unreached).then(|| {
+            "; if this is the master, let the sentinels monitor it at an address that clients reach"
                 .to_owned()
         })
     }
