@@ -72,6 +72,13 @@ impl Address {
                 "write the login once, before the first host, and percent-encode the password: `{example}`"
             )));
         }
+        if let "redis" | "rediss" = scheme
+            && hosts(rest).contains(',')
+        {
+            return Err(refuse(&format!(
+                "`{scheme}://` is for one server; write `{scheme}-cluster://` or `{scheme}-sentinel://` for several"
+            )));
+        }
         let urls = match topology {
             Topology::Standalone => vec![url.to_owned()],
             Topology::Cluster => node_urls(node_scheme, rest, 6379),
@@ -139,16 +146,8 @@ impl Address {
     }
 }
 
-/// Returns what is wrong with an address that the driver accepts, although it ignores a part of it or cannot connect.
+/// Returns what is wrong with an address that the driver accepts, although it ignores a part of it.
 fn mistake(scheme: &str, node: &ConnectionInfo) -> Option<String> {
-    if let ConnectionAddr::Tcp(host, _) | ConnectionAddr::TcpTls { host, .. } = node.addr()
-        && host.contains(',')
-    {
-        let kind = if scheme == "rediss" { "rediss" } else { "redis" };
-        return Some(format!(
-            "`{scheme}://` is for one server; write `{kind}-cluster://` or `{kind}-sentinel://` for several"
-        ));
-    }
     let settings = node.redis_settings();
     // Without a login, a connection has the default user.
     let user = settings.username().filter(|user| *user != "default");
@@ -172,6 +171,12 @@ fn example(scheme: &str) -> String {
         }
         _ => format!("{scheme}://user:password@host:6379/0"),
     }
+}
+
+/// Returns the hosts in `[user:password@]host[:port],host[:port][/db][?query]`.
+fn hosts(rest: &str) -> &str {
+    let place = rest.rsplit_once('@').map_or(rest, |(_, place)| place);
+    place.split(['?', '/']).next().unwrap_or_default()
 }
 
 /// Returns whether there is an `@` in front of several hosts: the driver would take all but the last one for a part of

@@ -76,6 +76,7 @@ fn a_bad_address_says_what_to_write() {
         ("redis://h:99999", ""),
         ("redis://:a#b@h", ", and percent-encode the password"),
         ("redis://:a/b@h:1/0", ", and percent-encode the password"),
+        ("redis://:a,b/c@h:1/0", ", and percent-encode the password"),
     ] {
         let expected = format!(": not a valid address; write one such as `{example}`{end}");
         assert!(error(url).ends_with(&expected), "{}", error(url));
@@ -112,6 +113,11 @@ fn a_bad_address_says_what_to_write() {
         (
             "redis://a,b",
             "`redis://` is for one server; write `redis-cluster://` or `redis-sentinel://` for several",
+        ),
+        // With ports, it was said to be an invalid address.
+        (
+            "rediss://me:s3cr3t@a:1,b:2/0",
+            "`rediss://` is for one server; write `rediss-cluster://` or `rediss-sentinel://` for several",
         ),
     ] {
         assert!(error(url).contains(&format!("`: {why}")), "{}", error(url));
