@@ -138,8 +138,13 @@ impl<S: Copy + Ord> Merged<S> {
     }
 
     fn check_alternatives(&self, set: &Self) -> Vec<Conflict> {
-        const OF_ONE: [&[&str; 2]; 4] =
-            [&["rate", "limits"], &["per", "limits"], &["burst", "limits"], &["warm_up", "limits"]];
+        const OF_ONE: [&[&str; 2]; 5] = [
+            &["rate", "limits"],
+            &["per", "limits"],
+            &["time_zone", "limits"],
+            &["burst", "limits"],
+            &["warm_up", "limits"],
+        ];
         let mut conflicts = Vec::new();
         if set.limits.is_some() {
             let beside = OF_ONE.iter().filter(|[name, limits]| self.is_beside(name, limits));

@@ -569,9 +569,15 @@ fn several_limits_are_refused_where_one_is_of_no_use() {
             "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    keep_alive: 30s",
             "4:17: `keep_alive` of `30s` is shorter than `per`; write at least `1m`",
         ),
+        (
+            "limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }]\n    time_zone: Europe/Vienna",
+            "4:16: `time_zone` cannot be combined with `limits`; remove one of them",
+        ),
     ] {
         assert_eq!(report(&limiter(fields)), expected, "{fields}");
     }
+    // That of all limiters is for those with a calendar window.
+    parse("default: { time_zone: UTC, limits: [{ rate: 1, per: 1s }, { rate: 2, per: 1m }] }\n");
 }
 
 #[test]
