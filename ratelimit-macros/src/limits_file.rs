@@ -118,8 +118,9 @@ fn workspace_root(manifest_dir: &Path) -> Option<&Path> {
 /// own as verified by `cargo package`: below the workspace, but built as if it were not.
 fn is_foreign(manifest_dir: &Path) -> bool {
     let packaged = manifest_dir.ancestors().any(|dir| dir.ends_with("target/package"));
-    packaged
-        || [".cargo-ok", ".cargo-checksum.json"].iter().any(|mark| manifest_dir.join(mark).exists())
+    // Cargo marks the root of a repository, and each package of a registry.
+    let fetched = manifest_dir.ancestors().any(|dir| dir.join(".cargo-ok").exists());
+    packaged || fetched || manifest_dir.join(".cargo-checksum.json").exists()
 }
 
 impl Lookup {

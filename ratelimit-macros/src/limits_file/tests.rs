@@ -50,7 +50,7 @@ fn a_file_above_the_root_or_without_a_root_is_none_of_ours() {
 }
 
 #[test]
-fn a_packaged_or_vendored_crate_is_not_checked() {
+fn a_crate_of_another_project_is_not_checked() {
     let root = workspace(
         "foreign",
         &[
@@ -58,9 +58,14 @@ fn a_packaged_or_vendored_crate_is_not_checked() {
             ("ratelimit.yaml", LIMITS),
             ("target/package/shop-1.0.0/Cargo.toml", ""),
             ("vendor/shop/.cargo-checksum.json", ""),
+            // Cargo marks a repository as a whole.
+            ("checkout/.cargo-ok", ""),
+            ("checkout/Cargo.lock", ""),
+            ("checkout/ratelimit.yaml", LIMITS),
+            ("checkout/crates/shop/Cargo.toml", ""),
         ],
     );
-    for dir in ["target/package/shop-1.0.0", "vendor/shop"] {
+    for dir in ["target/package/shop-1.0.0", "vendor/shop", "checkout", "checkout/crates/shop"] {
         assert!(lookup(root.join(dir), None).found().is_none(), "{dir}");
         assert!(lookup(root.join(dir), Some("ratelimit.yaml")).found().is_none(), "{dir}");
     }
