@@ -1,6 +1,8 @@
 //! Fixed windows and a clock that steps back. Time on a server cannot be turned back by a test that
 //! only calls limiters: `promises.rs` has the same trace for scripts.
 
+use std::time::UNIX_EPOCH;
+
 use ratelimit_runtime::{Limiter, test_util::ManualClock};
 
 use super::calls::{SECOND, admitted_of, embedded_at, ms, quota, retry_after};
@@ -62,4 +64,14 @@ async fn a_step_back_of_many_windows_locks_nobody_out_for_longer_than_one() {
     assert_eq!(admitted_of(&limiter, 4).await, 3);
     clock.advance(ms(999));
     assert_eq!(admitted_of(&limiter, 4).await, 0);
+}
+
+#[tokio::test]
+async fn a_clock_of_a_test_steps_back_no_further_than_1970() {
+    // It went on half a billion years later.
+    let clock = ManualClock::at(UNIX_EPOCH + ms(5));
+    let limits = embedded_at(&clock, "{}").await;
+    clock.step_back(SECOND);
+    let permit = limits.limiter("x", quota(3, SECOND)).try_acquire(1).await.unwrap();
+    assert_eq!(permit.at(), UNIX_EPOCH);
 }

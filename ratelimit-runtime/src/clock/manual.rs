@@ -66,10 +66,11 @@ impl ManualClock {
         self.0.moved.notify_waiters();
     }
 
-    /// Moves the time back, as a corrected server clock does. Parts of a millisecond are dropped.
+    /// Moves the time back, as a corrected server clock does, but not beyond 1970. Parts of a millisecond are dropped.
     #[cfg(feature = "test-util")]
     pub fn step_back(&self, duration: Duration) {
-        self.0.now_ms.fetch_sub(whole_ms(duration), Ordering::SeqCst);
+        let back = |now_ms: u64| Some(now_ms.saturating_sub(whole_ms(duration)));
+        let _ = self.0.now_ms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, back);
     }
 
     pub(super) fn now_ms(&self) -> u64 {
