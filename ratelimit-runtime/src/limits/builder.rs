@@ -88,9 +88,13 @@ impl LimitsBuilder {
     /// Stores limits in Redis, at a `redis://`, `rediss://`, `unix://`, `redis-cluster://`,
     /// `rediss-cluster://`, `redis-sentinel://` or `rediss-sentinel://` address. A cluster takes several
     /// hosts, `redis-cluster://a:7000,b:7000`; so do sentinels, which also need the master's name:
-    /// `redis-sentinel://a,b/0?master=main`. The default port is 26379 for sentinels, otherwise 6379. The login
-    /// of an address is that of the servers; sentinels that demand one take it from `&sentinel_user=` and
-    /// `&sentinel_password=`. With `?protocol=resp2`, connections use RESP2, for a proxy that mishandles `HELLO`.
+    /// `redis-sentinel://a,b/0?master=main`. The default port is 26379 for sentinels, otherwise 6379. The path is the number
+    /// of the database.
+    ///
+    /// The login of an address is that of the servers: `redis://user:password@host`. Sentinels that demand one take it from
+    /// `&sentinel_user=` and `&sentinel_password=`. Of a socket, all of this is in the query:
+    /// `unix:///run/redis/redis.sock?db=0&user=name&pass=password`.
+    /// With `?protocol=resp2`, connections use RESP2, for a proxy that mishandles `HELLO`.
     ///
     /// Passwords are percent-encoded, and appear in no message, report or `Debug` output.
     #[cfg(feature = "redis")]
@@ -241,8 +245,8 @@ impl LimitsBuilder {
     /// default). Its duration is that of the store call and the wait; a decision that takes neither has no span.
     ///
     /// Spans have the target `ratelimit`, the name `ratelimit.decision` and the level `INFO`, with the fields `limiter` (the
-    /// template), `permits`, `outcome` (`admitted` or why it was rejected, in the words of the
-    /// [metrics](crate::guide::metrics)), `remaining` and `degraded`.
+    /// template, or several), `permits`, `outcome` (`admitted` or why it was rejected, in the words of the
+    /// [metrics](crate::guide::metrics)) and, of an admitted call, `remaining` and `degraded`.
     #[cfg(feature = "tracing")]
     pub fn trace_decisions(mut self, one_in: u32) -> Self {
         self.span_one_in = one_in;
@@ -252,7 +256,8 @@ impl LimitsBuilder {
     /// Validates everything and installs these limits for the whole program.
     ///
     /// An unavailable Redis is not an error: it is reported as an event, and `on_store_error`
-    /// decides until Redis is available again.
+    /// decides until Redis is available again. A server that does not reply delays the setup by 2 s, or by the `deadline` if
+    /// that is longer.
     ///
     /// Call `fork` before this, not after: in the child, calls that use the parent's limits on Redis can wait forever,
     /// because the thread that serves them exists only in the parent.

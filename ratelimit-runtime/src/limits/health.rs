@@ -12,7 +12,7 @@ pub struct Health {
     /// The reason why calls are not sent to the store, or `Ok` if they are. A call that fails changes it at once; a
     /// process without calls notices by its heartbeat, within about 15 seconds. It is `Ok` again as soon as a
     /// background probe finds the store, at most a second and a `deadline` after the store is back. A cluster is `Ok` if all
-    /// nodes that were needed reply. The embedded store is always `Ok`. After
+    /// nodes that were needed reply. The embedded store is always `Ok`, unless a test makes it fail. After
     /// [`Limits::shutdown`](crate::Limits::shutdown) it is an error.
     pub store: Result<(), StoreError>,
     /// The problems of the limits file if the last reload failed, until one succeeds.

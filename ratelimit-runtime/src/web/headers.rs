@@ -54,7 +54,8 @@ pub enum Headers {
     /// `RateLimit-Policy` and `RateLimit` of the newest IETF draft, at present
     /// [draft-ietf-httpapi-ratelimit-headers-11][draft]. A minor release may follow a newer draft.
     ///
-    /// `q` is the rate and `w` the window in seconds, which is left out if it is not a whole number of
+    /// The name of a limit is its template; if the key has several limits, it is followed by the quota:
+    /// `search:{ip}: 10 per 1s`. `q` is the rate and `w` the window in seconds, which is left out if it is not a whole number of
     /// seconds. `r` is the number of permits that remain, and `t` the time until there are more, rounded up to seconds.
     /// Both are those of the decision, adjusted by the permits that were refunded or charged to the request before its
     /// response began; those of a leaky bucket, and of one that warms up, are not adjusted. A token
