@@ -88,7 +88,8 @@ impl Decision {
     }
 
     /// Returns the reason for which the call would have been rejected outside [shadow
-    /// mode](crate::guide::shadow), or `None` if it was granted. A shadowed call took no permits.
+    /// mode](crate::guide::shadow), or `None` if it was granted. For a call over the limit it is
+    /// [`Limited`](Reason::Limited), whether or not the call would have waited. A shadowed call took no permits.
     #[must_use]
     pub fn shadowed(&self) -> Option<Reason> {
         self.shadowed

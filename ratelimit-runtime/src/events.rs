@@ -84,7 +84,7 @@ pub enum Event {
     /// call, and again after a minute without one; the [report](crate::report::LimiterReport::shadowed) counts all.
     #[non_exhaustive]
     WouldReject {
-        /// The rejection that the caller would have received.
+        /// The rejection that the caller would have received if it did not wait.
         rejection: Rejection,
     },
     /// A limiter rejected a call.
