@@ -132,19 +132,17 @@ impl Limiter {
     /// # Examples
     ///
     /// ```
-    /// # use std::time::{Duration, Instant};
+    /// # use std::time::Duration;
     /// # use ratelimit_runtime::{Limits, Quota};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let limits = Limits::builder().memory().build().await?;
-    /// let quota = Quota::new(2, Duration::from_millis(100))?;
-    /// let partner = limits.limiter("partner", quota);
+    /// let partner = limits.limiter("partner", Quota::new(2, Duration::from_millis(100))?);
     ///
-    /// let begun = Instant::now();
-    /// for _ in 0..4 {
-    ///     partner.acquire(1).await?;
-    /// }
-    /// assert!(begun.elapsed() > Duration::from_millis(90), "two of them waited");
+    /// partner.acquire(2).await?;
+    /// // Both permits are in use, so this call waits until they are free again.
+    /// let permit = partner.acquire(1).await?;
+    /// assert_eq!(permit.remaining(), 1);
     /// # Ok(())
     /// # }
     /// ```
