@@ -1,7 +1,8 @@
 //! Results of limiter calls.
 
+mod made;
+
 use std::{
-    cmp::Reverse,
     fmt, slice,
     sync::Arc,
     time::{Duration, SystemTime},
@@ -14,6 +15,27 @@ use crate::Quota;
 /// A [`Permit`](crate::Permit) dereferences to the decision that admitted its call; a
 /// [`Rejection`](crate::Rejection) has the one that rejected it. It is small and contains no key
 /// values, so it can be kept in a request's extensions or logged.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Decision, Limits, Quota};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().build().await?;
+/// let search = limits.limiter("search", Quota::per_minute(2));
+///
+/// let permit = search.try_acquire(2).await?;
+/// let admitted = Decision::clone(&permit);
+/// assert_eq!((admitted.remaining(), admitted.retry_after()), (0, None));
+///
+/// let rejection = search.try_acquire(1).await.unwrap_err();
+/// let rejected = rejection.decision().cloned();
+/// assert!(rejected.is_some_and(|decision| decision.retry_after().is_some()));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub(crate) limiter: Arc<str>,
@@ -42,6 +64,23 @@ pub struct Decision {
 
 impl Decision {
     /// Returns the limiter's key as it was written, such as `orders:{user_id}`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let all = limits.limiter("messages", Quota::per_minute(100));
+    /// let ada = limits.limiter("messages:ada", Quota::per_minute(5));
+    ///
+    /// let permit = all.and(ada).try_acquire(1).await?;
+    /// assert_eq!(permit.limiter(), "messages:ada", "80 % are left of it, and 99 % of the other one");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn limiter(&self) -> &str {
         &self.limiter
@@ -53,6 +92,23 @@ impl Decision {
     /// It is the store's quota, which may differ from the one that this process is configured with: see
     /// the chapter on [reconciliation](crate::guide::reconciliation). While the store is unavailable, it is still the
     /// quota of all processes, though the other values are those of this process's share.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(100));
+    /// search.set_rate(Quota::per_minute(20)).await?;
+    ///
+    /// let permit = search.try_acquire(1).await?;
+    /// assert_eq!(permit.quota(), Some(Quota::per_minute(20)));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn quota(&self) -> Option<Quota> {
         self.quota
@@ -61,6 +117,23 @@ impl Decision {
     /// Returns the permits left after this decision; of several limits, the fewest. If nothing was
     /// counted, because the request was for 0 permits or `on_store_error` admitted it, it is the rate; of a disabled
     /// limiter, [`u64::MAX`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Quotas};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let quotas = Quotas::new([Quota::per_minute(30), Quota::per_hour(100)])?;
+    /// let messages = limits.limiter("messages:ada", quotas);
+    ///
+    /// let permit = messages.try_acquire(10).await?;
+    /// assert_eq!(permit.remaining(), 20, "of the minute; 90 remain of the hour");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.remaining
@@ -70,18 +143,73 @@ impl Decision {
     /// limits, the longest.
     ///
     /// This is not the IETF draft's `t`, which is the time until *more* is available.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limits, Quota};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(60).token_bucket(60)?);
+    ///
+    /// let permit = search.try_acquire(30).await?;
+    /// assert_eq!(permit.reset_after(), Duration::from_secs(30));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.reset_after
     }
 
     /// Returns the time until the same request can be granted, or `None` if it was granted or waiting cannot help.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limits, Quota};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let reports = limits.limiter("reports", Quota::per_hour(60).token_bucket(10)?);
+    /// reports.try_acquire(10).await?;
+    ///
+    /// let rejection = reports.try_acquire(5).await.unwrap_err();
+    /// let wait = rejection.decision().and_then(|decision| decision.retry_after());
+    /// assert!(wait > Some(Duration::from_secs(290)), "five permits take five minutes");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
 
     /// Returns whether `on_store_error` decided because the store was unavailable.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[cfg(feature = "test-util")] {
+    /// use ratelimit_runtime::{Quota, StoreErrorKind, test_util};
+    ///
+    /// let (limits, _time) = test_util::limits();
+    /// let search = limits.limiter("search", Quota::per_minute(100));
+    /// assert!(!search.try_acquire(1).await?.is_degraded());
+    ///
+    /// test_util::set_store_error(&limits, Some(StoreErrorKind::Timeout));
+    /// assert!(search.try_acquire(1).await?.is_degraded());
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn is_degraded(&self) -> bool {
         self.degraded
@@ -90,6 +218,22 @@ impl Decision {
     /// Returns the reason for which the call would have been rejected outside [shadow
     /// mode](crate::guide::shadow), or `None` if it was granted. For a call over the limit it is
     /// [`Limited`](Reason::Limited), whether or not the call would have waited. A shadowed call took no permits.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Reason, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Settings::new(Quota::per_minute(1)).shadow(true));
+    ///
+    /// assert_eq!(search.try_acquire(1).await?.shadowed(), None);
+    /// assert_eq!(search.try_acquire(1).await?.shadowed(), Some(Reason::Limited));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn shadowed(&self) -> Option<Reason> {
         self.shadowed
@@ -97,6 +241,25 @@ impl Decision {
 
     /// Returns the time of the decision, by the store's clock: the Redis server's, or this
     /// process's for the embedded store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[cfg(feature = "test-util")] {
+    /// use std::time::UNIX_EPOCH;
+    /// use ratelimit_runtime::{Quota, test_util};
+    ///
+    /// let (limits, _time) = test_util::limits();
+    /// let permit = limits.limiter("search", Quota::per_hour(100)).try_acquire(1).await?;
+    ///
+    /// let all_free_at = permit.at() + permit.reset_after();
+    /// assert_eq!(all_free_at.duration_since(UNIX_EPOCH)?.as_secs(), 1_700_003_600);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn at(&self) -> SystemTime {
         self.at
@@ -104,114 +267,29 @@ impl Decision {
 
     /// Returns the decision of each limit of a key with [several limits](crate::guide::several_limits),
     /// the strictest first; of a key with one limit, this decision alone.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Quotas};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let quotas = Quotas::new([Quota::per_minute(10), Quota::per_hour(12)])?;
+    /// let permit = limits.limiter("messages:ada", quotas).try_acquire(4).await?;
+    ///
+    /// let left: Vec<_> = permit.parts().iter().map(|part| (part.quota(), part.remaining())).collect();
+    /// assert_eq!(left, [(Some(Quota::per_minute(10)), 6), (Some(Quota::per_hour(12)), 8)]);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn parts(&self) -> &[Self] {
         match &self.parts {
             Some(parts) => parts,
             None => slice::from_ref(self),
         }
-    }
-}
-
-impl Decision {
-    /// Creates the decision on a call that is not counted.
-    pub(crate) fn uncounted(limiter: Arc<str>, at: SystemTime) -> Self {
-        Self {
-            limiter,
-            quota: None,
-            remaining: 0,
-            reset_after: Duration::ZERO,
-            more_after: Duration::ZERO,
-            retry_after: None,
-            counted: false,
-            degraded: false,
-            shadow: false,
-            shadowed: None,
-            blocked: false,
-            at,
-            violated: None,
-            parts: None,
-        }
-    }
-
-    /// Converts a decision to one that was made because the store was unavailable.
-    pub(crate) fn without_store(self) -> Self {
-        let parts = self.map_parts(|part| Self { degraded: true, ..part.clone() });
-        Self { degraded: true, parts, ..self }
-    }
-
-    /// Converts a rejection to a shadowed decision.
-    pub(crate) fn in_shadow(self) -> Self {
-        let reason = if self.blocked { Reason::Blocked } else { Reason::Limited };
-        let parts = self.map_parts(|part| Self {
-            shadow: true,
-            shadowed: part.retry_after.and(Some(reason)),
-            ..part.clone()
-        });
-        Self { shadow: true, shadowed: Some(reason), parts, ..self }
-    }
-
-    /// Returns the decision of a key that is blocked for this long: nothing remains of any limit until then, nor until
-    /// the permits of the request are free.
-    pub(crate) fn blocked_for(self, block: Duration) -> Self {
-        let wait = self.retry_after.map_or(block, |wait| wait.max(block));
-        let parts = self.map_parts(|part| part.clone().blocked_for(wait));
-        let (reset_after, retry_after) = (self.reset_after.max(wait), Some(wait));
-        Self { remaining: 0, reset_after, more_after: wait, retry_after, parts, ..self }
-    }
-
-    /// Returns the decisions of several limits, each of them changed.
-    fn map_parts(&self, change: impl Fn(&Self) -> Self) -> Option<Arc<[Self]>> {
-        Some(self.parts.as_deref()?.iter().map(change).collect())
-    }
-
-    /// Returns the decision of a call that took these permits and is settled at what it `used`, so that the others are
-    /// free again. A bucket that spaces its permits may not free them: its decision does not change.
-    pub(crate) fn settled(&self, taken: u64, used: u64) -> Self {
-        if taken == 0 {
-            return self.clone();
-        }
-        if let Some(parts) = &self.parts {
-            let parts = parts.iter().map(|part| part.settled(taken, used));
-            return parts.reduce(Self::and).unwrap_or_else(|| self.clone());
-        }
-        let all = self.quota.map_or(0, |quota| quota.saved());
-        let mut settled = self.clone();
-        if all == 0 {
-            return settled;
-        }
-        settled.remaining = self.remaining.saturating_add(taken).saturating_sub(used).min(all);
-        if settled.remaining == all {
-            (settled.reset_after, settled.more_after) = (Duration::ZERO, Duration::ZERO);
-        }
-        settled
-    }
-
-    /// Combines the decisions of two limiters: the stricter one, with the parts of both.
-    pub(crate) fn and(self, other: Self) -> Self {
-        let mut parts: Vec<Self> = self.parts().iter().chain(other.parts()).cloned().collect();
-        parts.sort_by_key(Self::slack);
-        let remaining = self.remaining.min(other.remaining);
-        let reset_after = self.reset_after.max(other.reset_after);
-        let (degraded, at) = (self.degraded || other.degraded, self.at.max(other.at));
-        let shadowed = self.shadowed.or(other.shadowed);
-        let retry_after = self.retry_after.max(other.retry_after);
-        let strictest = if other.slack() < self.slack() { other } else { self };
-        let parts = Some(parts.into());
-        Self { remaining, reset_after, degraded, at, shadowed, retry_after, parts, ..strictest }
-    }
-
-    #[cfg(feature = "tower")]
-    pub(crate) fn is_stricter_than(&self, other: &Self) -> bool {
-        self.slack() < other.slack()
-    }
-
-    /// Returns how little a decision restricts the caller: one that rejects, the longer the wait, comes before those of
-    /// which a fraction of the quota is left, in units of 2^-32.
-    fn slack(&self) -> (Reverse<Option<Duration>>, u128) {
-        let rejects = self.retry_after.filter(|_| self.shadowed.is_none());
-        let of = self.quota.map_or(1, |quota| quota.rate().max(1));
-        (Reverse(rejects), (u128::from(self.remaining) << 32) / u128::from(of))
     }
 }
 
@@ -292,6 +370,25 @@ impl fmt::Display for Reason {
 ///
 /// All permits that were charged are in `taken`, `debt` or `excess`. If they were charged to several limits, it is the result
 /// of the one with the greatest excess, or else with the most debt.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limits, Quota};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().build().await?;
+/// let tokens = limits.limiter("tokens", Quota::per_minute(1000));
+///
+/// let settled = tokens.acquire(600).await?.settle(450).await?;
+/// assert_eq!(settled.returned, 150);
+///
+/// let charged = tokens.charge(2000).await?;
+/// assert_eq!((charged.taken, charged.debt, charged.excess), (550, 1000, 450));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Settlement {

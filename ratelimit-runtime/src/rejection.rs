@@ -125,12 +125,51 @@ impl Rejection {
     }
 
     /// Returns the limiter's key as it was written, such as `orders:{user_id}`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Rejection, rate_limit};
+    ///
+    /// #[rate_limit(key = "wishlist:{user_id}", rate = 1, per = "1h", wait = "none")]
+    /// async fn wishlist(user_id: u64) -> Result<(), Rejection> {
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// limits.scope(async {
+    ///     assert!(wishlist(42).await.is_ok());
+    ///     let rejection = wishlist(42).await.unwrap_err();
+    ///     assert_eq!(rejection.limiter(), "wishlist:{user_id}");
+    /// }).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn limiter(&self) -> &str {
         self.template()
     }
 
     /// Returns the reason for the rejection.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Reason};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let upload = limits.limiter("upload", Quota::per_minute(10));
+    /// upload.try_acquire(8).await?;
+    ///
+    /// assert_eq!(upload.try_acquire(8).await.unwrap_err().reason(), Reason::Limited);
+    /// assert_eq!(upload.try_acquire(11).await.unwrap_err().reason(), Reason::ExceedsCapacity);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.0.reason
@@ -138,6 +177,24 @@ impl Rejection {
 
     /// Returns the time until the same call can be admitted, or `None` if waiting does not help or
     /// the time is unknown.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Rejection};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let upload = limits.limiter("upload", Quota::per_hour(10));
+    /// upload.try_acquire(8).await?;
+    ///
+    /// let minutes = |rejection: Rejection| Some(rejection.retry_after()?.as_secs().div_ceil(60));
+    /// assert_eq!(minutes(upload.try_acquire(8).await.unwrap_err()), Some(60));
+    /// assert_eq!(minutes(upload.try_acquire(11).await.unwrap_err()), None, "it has 10 at most");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.decision.retry_after
@@ -145,6 +202,24 @@ impl Rejection {
 
     /// Returns the exceeded quotas, the shortest window first: more than one only if the key has
     /// [several limits](crate::guide::several_limits).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Quotas};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let [minute, hour, day] = [Quota::per_minute(3), Quota::per_hour(5), "20 per 24h".parse()?];
+    /// let messages = limits.limiter("messages:ada", Quotas::new([minute, hour, day])?);
+    /// messages.try_acquire(3).await?;
+    ///
+    /// assert_eq!(messages.try_acquire(1).await.unwrap_err().violated(), [minute]);
+    /// assert_eq!(messages.try_acquire(3).await.unwrap_err().violated(), [minute, hour]);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn violated(&self) -> &[Quota] {
         self.several_violated().unwrap_or_else(|| self.quota().as_slice())
@@ -152,6 +227,25 @@ impl Rejection {
 
     /// Returns the decision that rejected the call, or `None` if no permits were counted: the store
     /// was unavailable, the request exceeds the capacity, or other callers wait already.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let upload = limits.limiter("upload", Quota::per_minute(10));
+    /// upload.try_acquire(8).await?;
+    ///
+    /// let rejection = upload.try_acquire(8).await.unwrap_err();
+    /// assert_eq!(rejection.decision().map(|decision| decision.remaining()), Some(2));
+    /// let rejection = upload.try_acquire(11).await.unwrap_err();
+    /// assert_eq!(rejection.decision(), None);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn decision(&self) -> Option<&Decision> {
         Some(&self.0.decision).filter(|decision| decision.counted)
@@ -290,6 +384,29 @@ pub(crate) fn is_rejected(status: http::StatusCode, headers: &http::HeaderMap) -
 )]
 pub trait FromRejection {
     /// Converts the rejection into the return type of the function.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{FromRejection, Limiter, Limits, Quota, Reason, Rejection};
+    ///
+    /// async fn limited<T: FromRejection>(limiter: &Limiter, call: impl Future<Output = T>) -> T {
+    ///     match limiter.try_acquire(1).await {
+    ///         Ok(_) => call.await,
+    ///         Err(rejection) => T::from_rejection(rejection),
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(1));
+    /// search.try_acquire(1).await?;
+    /// let hits: Result<u32, Rejection> = limited(&search, async { Ok(7) }).await;
+    /// assert_eq!(hits.unwrap_err().reason(), Reason::Limited);
+    /// # Ok(())
+    /// # }
+    /// ```
     fn from_rejection(rejection: Rejection) -> Self;
 }
 

@@ -42,6 +42,24 @@ impl Quotas {
     ///
     /// Returns an error if there are none or more than 8, if two have the same window and algorithm, if
     /// one can never be the one that rejects, or if one of several has a calendar window or warms up.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Quotas};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let (minute, hour) = (Quota::per_minute(30), Quota::per_hour(100));
+    /// let quotas = Quotas::new([hour, minute])?;
+    /// assert_eq!(quotas, Quotas::new([minute, hour])?);
+    ///
+    /// let messages = limits.limiter("messages:ada", quotas);
+    /// assert_eq!(messages.available_permits().await?, 30);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(all: impl IntoIterator<Item = Quota>) -> Result<Self, QuotaError> {
         let together = together(all.into_iter().map(|quota| quota.0)).map_err(QuotaError)?;
         Ok(Self::stored(together.into_iter().map(Quota::of).collect()))
