@@ -38,6 +38,20 @@ pub struct Settings(spec::Settings);
 
 impl Settings {
     /// Creates settings with these quotas; everything else is left to the limits file and the defaults.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Quota, Quotas, Settings};
+    ///
+    /// let quota = Quota::per_second(10);
+    /// assert_eq!(Settings::new(quota), quota.into());
+    ///
+    /// let quotas = Quotas::new([quota, Quota::per_hour(1000)])?;
+    /// let settings = Settings::new(quotas).max_waiters(50);
+    /// # let _ = settings;
+    /// # Ok::<(), ratelimit_runtime::QuotaError>(())
+    /// ```
     pub fn new(quotas: impl Into<Quotas>) -> Self {
         Self(match &*quotas.into() {
             [quota] => spec::Settings {
@@ -60,24 +74,103 @@ impl Settings {
     }
 
     /// Sets which processes share the budget; all of them by default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Mode, Quota, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let settings = Settings::new(Quota::per_second(50)).mode(Mode::PerClient);
+    /// let database = limits.limiter("database", settings);
+    /// database.acquire(1).await?;
+    ///
+    /// let stored = database.config().await?;
+    /// assert_eq!(stored.map(|config| config.mode), Some(Mode::PerClient));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn mode(self, mode: Mode) -> Self {
         self.with(|layer| layer.mode = Some(mode.word()))
     }
 
     /// Sets how long a call may wait if the caller does not specify it, such as in a web layer. The
     /// methods of a [`Limiter`](crate::Limiter) wait as their names say.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[cfg(feature = "tower")] {
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limits, Quota, Settings, Wait, tower::Limit};
+    ///
+    /// let settings = Settings::new(Quota::per_second(10)).wait(Wait::UpTo(Duration::from_secs(2)));
+    /// let exports = Limit::new("exports", settings);
+    ///
+    /// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+    /// let report = limits.report();
+    /// let wait = report.limiter("exports").and_then(|limiter| limiter.setting("wait"));
+    /// assert_eq!(wait.map(|wait| &*wait.value), Some("2s"));
+    /// # drop(exports);
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn wait(self, wait: Wait) -> Self {
         self.with(|layer| layer.wait = Some(wait.word()))
     }
 
     /// Sets how calls are decided while the store is unavailable; by default this process counts calls
     /// against its share of the quota.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # #[cfg(feature = "test-util")] {
+    /// use ratelimit_runtime::{OnStoreError, Quota, Settings, StoreErrorKind, test_util};
+    ///
+    /// let (limits, _time) = test_util::limits();
+    /// let settings = Settings::new(Quota::per_minute(1)).on_store_error(OnStoreError::Allow);
+    /// let search = limits.limiter("search", settings);
+    ///
+    /// test_util::set_store_error(&limits, Some(StoreErrorKind::Unavailable));
+    /// for _ in 0..3 {
+    ///     assert!(search.try_acquire(1).await?.is_degraded());
+    /// }
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         self.with(|layer| layer.on_store_error = Some(on_store_error.word()))
     }
 
     /// Sets what happens to permits in use when the configured quota changes; by default they are
     /// discarded.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, OnDrift, Quota, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let search = limits.limiter("search", Quota::per_hour(100));
+    /// search.try_acquire(60).await?;
+    ///
+    /// let more = Settings::new(Quota::per_hour(500)).on_drift(OnDrift::Carry);
+    /// let permit = limits.limiter("search", more).try_acquire(1).await?;
+    /// assert_eq!(permit.remaining(), 439, "the 60 permits still count");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_drift(self, on_drift: OnDrift) -> Self {
         self.with(|layer| layer.on_drift = Some(on_drift.word()))
     }
@@ -113,12 +206,47 @@ impl Settings {
 
     /// Sets how many calls of this process may wait at the same time; 10 000 by default. Calls beyond
     /// that are rejected.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Reason, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let settings = Settings::new(Quota::per_hour(1)).max_waiters(0);
+    /// let report = limits.limiter("report", settings);
+    ///
+    /// report.acquire(1).await?;
+    /// let rejection = report.acquire(1).await.unwrap_err();
+    /// assert_eq!(rejection.reason(), Reason::QueueFull);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_waiters(self, max_waiters: u32) -> Self {
         self.with(|layer| layer.max_waiters = Some(max_waiters))
     }
 
     /// Sets how many permits can be owed for costs that are known only afterwards; by default as many
     /// as the limiter can grant at once. A higher number counts as 2^32 − 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let settings = Settings::new(Quota::per_minute(1000)).max_debt(200);
+    /// let tokens = limits.limiter("tokens", settings);
+    ///
+    /// let charged = tokens.charge(1500).await?;
+    /// assert_eq!((charged.taken, charged.debt, charged.excess), (1000, 200, 300));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn max_debt(self, max_debt: u64) -> Self {
         let max_debt = u32::try_from(max_debt).unwrap_or(u32::MAX);
         self.with(|layer| layer.max_debt = Some(max_debt))
@@ -127,6 +255,25 @@ impl Settings {
     /// Sets how long an idle limiter is kept in the store, in whole milliseconds. By default it is kept for good; one
     /// of a template with placeholders, for two windows and at least a minute.
     /// A time in which permits still count is used if it is longer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limits, Quota, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let day = Duration::from_secs(86_400);
+    /// let settings = Settings::new(Quota::per_minute(5)).keep_alive(day);
+    /// let messages = limits.limiter("messages:ada", settings);
+    ///
+    /// messages.try_acquire(1).await?;
+    /// assert!(messages.ttl().await? <= Some(day));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn keep_alive(self, idle: Duration) -> Self {
         let idle = Duration::from_millis(expiry_ms(idle).max(1));
         self.with(|layer| layer.keep_alive = Some(idle))
@@ -134,6 +281,26 @@ impl Settings {
 
     /// Sets whether the limiter only counts the calls that it would reject, and admits them; see
     /// [`guide::shadow`](crate::guide::shadow).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// let tried = Settings::new(Quota::per_minute(2)).shadow(true);
+    /// let search = limits.limiter("search", tried);
+    ///
+    /// let mut rejected = 0;
+    /// for _ in 0..5 {
+    ///     rejected += u32::from(search.try_acquire(1).await?.shadowed().is_some());
+    /// }
+    /// assert_eq!(rejected, 3, "if the limit were enforced");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shadow(self, shadow: bool) -> Self {
         self.with(|layer| layer.shadow = Some(shadow))
     }
