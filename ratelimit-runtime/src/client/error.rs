@@ -7,6 +7,27 @@ use crate::Rejection;
 /// The error of a request that went through a [`Throttle`](super::Throttle).
 ///
 /// With the feature `tonic`, the source of a rejection is its gRPC status: a call of a tonic client returns it.
+///
+/// # Examples
+///
+/// ```
+/// use std::{io, time::Duration};
+/// use ratelimit_runtime::client::ThrottleError;
+///
+/// /// When to send the request again, if that can help.
+/// fn again_after(error: &ThrottleError<io::Error>) -> Option<Duration> {
+///     match error {
+///         ThrottleError::Rejected(rejection) => rejection.retry_after(),
+///         ThrottleError::Service(error) => {
+///             (error.kind() == io::ErrorKind::ConnectionReset).then_some(Duration::ZERO)
+///         }
+///         _ => None,
+///     }
+/// }
+///
+/// let error = ThrottleError::Service(io::ErrorKind::ConnectionReset.into());
+/// assert_eq!(again_after(&error), Some(Duration::ZERO));
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ThrottleError<E> {

@@ -28,6 +28,31 @@ use crate::{Limiter, Permit, Reason, Rejection};
 /// this layer, its clones and their services; of [combined](Limiter::and) limiters, to those of the same combination.
 /// It is at most a day. Responses are passed on unchanged, and a rejected request is not resent. [`ThrottleService`]
 /// lists the responses that request a pause.
+///
+/// # Examples
+///
+/// ```
+/// # use std::{convert::Infallible, future::ready};
+/// # use http::{Request, Response};
+/// # use tower::{Layer, ServiceExt, service_fn};
+/// use ratelimit_runtime::{Limits, Quota, client::Throttle};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+/// # let inner = service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
+/// let of = limits.clone();
+/// let throttle = Throttle::new(move |request: &Request<()>| {
+///     let host = request.uri().host().unwrap_or_default();
+///     of.limiter(&format!("partner:{host}"), Quota::per_minute(30))
+/// });
+/// throttle.layer(inner).oneshot(Request::get("https://api.example.org/").body(())?).await?;
+///
+/// let partner = limits.limiter("partner:api.example.org", Quota::per_minute(30));
+/// assert_eq!(partner.available_permits().await?, 29);
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a throttle has no effect until it is a layer of a service"]
 pub struct Throttle<F> {
     limiter: Arc<F>,
@@ -62,6 +87,30 @@ impl<F> Throttle<F> {
     /// Lets a request wait no longer than this for its permit, pauses included (forever by default). One that
     /// cannot get it in time is rejected immediately, with [`WaitTooLong`](Reason::WaitTooLong). The time until the
     /// inner service is ready is not limited.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::{convert::Infallible, future::ready};
+    /// use std::time::Duration;
+    /// # use http::{Request, Response};
+    /// use ratelimit_runtime::{Limits, Quota, Reason, client::{Throttle, ThrottleError}};
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+    /// # let inner = service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
+    /// let partner = limits.limiter("partner", Quota::per_minute(1));
+    /// let throttle = Throttle::new(move |_: &Request<()>| partner.clone());
+    /// let client = throttle.timeout(Duration::from_secs(5)).layer(inner);
+    ///
+    /// client.clone().oneshot(Request::new(())).await?;
+    /// let error = client.oneshot(Request::new(())).await.unwrap_err();
+    /// assert!(matches!(error, ThrottleError::Rejected(it) if it.reason() == Reason::WaitTooLong));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn timeout(self, at_most: Duration) -> Self {
         Self { at_most: Some(at_most), ..self }
     }
@@ -106,6 +155,34 @@ impl<S, F> Layer<S> for Throttle<F> {
 /// The longer one of `Retry-After` and `RetryInfo` applies, because a method may not know all limits of its service. A gRPC
 /// call has its status in the headers if it failed before its first message. Redirects that the inner service follows take
 /// no further permits, and the response at their end counts for the limiter of the first request.
+///
+/// # Examples
+///
+/// ```
+/// # use std::{convert::Infallible, future::ready};
+/// use std::time::Duration;
+/// use http::{Request, Response};
+/// use ratelimit_runtime::{Limits, Quota, client::{Throttle, ThrottleError}};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+/// let partner = limits.limiter("partner", Quota::per_minute(600));
+/// let throttle = Throttle::new(move |_: &Request<()>| partner.clone());
+/// let upstream = service_fn(|_: Request<()>| {
+///     ready(Response::builder().status(429).header("retry-after", "90").body(()))
+/// });
+/// let client = throttle.timeout(Duration::from_secs(5)).layer(upstream);
+///
+/// assert_eq!(client.clone().oneshot(Request::new(())).await?.status(), 429);
+/// let Err(ThrottleError::Rejected(rejection)) = client.oneshot(Request::new(())).await else {
+///     panic!("the upstream asked for a pause")
+/// };
+/// assert!(rejection.retry_after() > Some(Duration::from_secs(80)));
+/// # Ok(())
+/// # }
+/// ```
 pub struct ThrottleService<S, F> {
     inner: S,
     throttle: Throttle<F>,

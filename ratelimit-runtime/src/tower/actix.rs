@@ -56,6 +56,28 @@ where
 }
 
 /// An actix service whose requests are limited by a [`Limit`].
+///
+/// # Examples
+///
+/// ```
+/// use actix_web::{App, HttpResponse, test, web};
+/// use ratelimit_runtime::{Limits, Quota, tower::Limit};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # actix_web::rt::System::new().block_on(async {
+/// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+/// let search = Limit::new("search", Quota::per_minute(1)).limits(&limits);
+/// let resource = web::resource("/search").wrap(search).to(HttpResponse::Ok);
+/// let app = test::init_service(App::new().service(resource)).await;
+///
+/// for status in [200, 429] {
+///     let request = test::TestRequest::with_uri("/search").to_request();
+///     assert_eq!(test::call_service(&app, request).await.status(), status);
+/// }
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 pub struct LimitMiddleware<S> {
     inner: Rc<S>,
     compiled: Arc<Compiled>,
@@ -152,6 +174,27 @@ where
 }
 
 /// An actix service whose responses have the headers of rate limits; created by [`Headers`].
+///
+/// # Examples
+///
+/// ```
+/// use actix_web::{App, HttpResponse, test, web};
+/// use ratelimit_runtime::{Limits, Quota, tower::Limit, web::Headers};
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # actix_web::rt::System::new().block_on(async {
+/// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+/// let search = Limit::new("search", Quota::per_minute(30)).limits(&limits);
+/// let resource = web::resource("/search").wrap(search).to(HttpResponse::Ok);
+/// let app = test::init_service(App::new().wrap(Headers::XRateLimit).service(resource)).await;
+///
+/// let request = test::TestRequest::with_uri("/search").to_request();
+/// let response = test::call_service(&app, request).await;
+/// assert_eq!(response.headers().get("x-ratelimit-remaining").unwrap(), "29");
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 pub struct HeadersMiddleware<S> {
     inner: S,
     headers: Headers,

@@ -17,6 +17,23 @@ use crate::Limits;
 pin_project! {
     /// The body of a response of a [`LimitService`](super::LimitService): that of the inner
     /// service, or of a rejection.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Response, StatusCode};
+    /// use http_body::Body;
+    /// use ratelimit_runtime::tower::LimitBody;
+    ///
+    /// /// The response of a layer outside of the limit, for services with the body `B`.
+    /// fn timed_out<B: Default>() -> Response<LimitBody<B>> {
+    ///     let mut response = Response::new(LimitBody::default());
+    ///     *response.status_mut() = StatusCode::GATEWAY_TIMEOUT;
+    ///     response
+    /// }
+    ///
+    /// assert!(timed_out::<String>().body().is_end_stream());
+    /// ```
     pub struct LimitBody<B> {
         #[pin]
         kind: Kind<B>,

@@ -26,6 +26,33 @@ impl<S> Layer<S> for Headers {
 
 /// A service whose responses have the headers of rate limits; created by the layer
 /// [`Headers`](crate::web::Headers).
+///
+/// # Examples
+///
+/// ```
+/// use std::convert::Infallible;
+/// use http::{Request, Response};
+/// use ratelimit_runtime::{Limits, Rejection, rate_limit, web::{self, Headers}};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// #[rate_limit(key = "headlines", rate = 30, per = "1m", wait = "none")]
+/// async fn headlines() -> Result<Response<String>, Rejection> {
+///     Ok(Response::new("festina lente".to_owned()))
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+/// let service = Headers::Ietf.layer(service_fn(|_: Request<()>| async {
+///     let rejected = |rejection| web::response(&rejection, Headers::Ietf);
+///     Ok::<_, Infallible>(headlines().await.unwrap_or_else(rejected))
+/// }));
+///
+/// let response = limits.scope(service.oneshot(Request::new(()))).await?;
+/// assert_eq!(response.headers()["ratelimit"], r#""headlines";r=29;t=60"#);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct HeadersService<S> {
     inner: S,

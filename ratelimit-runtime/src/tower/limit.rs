@@ -1,16 +1,12 @@
 //! The layer, as configured by users.
 
+mod of_request;
+
 use std::{fmt, sync::Arc};
 
-use http::{request, response};
 use tower_layer::Layer;
 
-use super::{
-    compiled::Compiled,
-    member::{Member, OfRequest, OfResponse, Value},
-    part::IntoPart,
-    service::LimitService,
-};
+use super::{compiled::Compiled, member::Member, service::LimitService};
 use crate::{Limits, Settings, SetupError, annotation::LayerKey, web::Headers};
 
 /// A layer that limits requests, before their bodies are read.
@@ -60,12 +56,56 @@ impl Limit {
     /// enough for settings. Layers with one template share its limiters; write the same settings in all of them,
     /// because those of the layer that sees a key first apply to it. Different ones are reported as
     /// [`Event::LayersDiffer`](crate::Event::LayersDiffer).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::{convert::Infallible, future::ready, net::SocketAddr};
+    /// use http::{Request, Response};
+    /// use tower::{Layer, ServiceExt, service_fn};
+    /// use ratelimit_runtime::{Limits, Quota, tower::Limit};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+    /// # let inner = service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
+    /// let each_client = Limit::new("search:{ip}", Quota::per_minute(1)).limits(&limits);
+    /// let service = each_client.layer(inner);
+    ///
+    /// for (ip, status) in [([192, 0, 2, 1], 200), ([192, 0, 2, 1], 429), ([192, 0, 2, 2], 200)] {
+    ///     let request = Request::builder().extension(SocketAddr::from((ip, 4711))).body(())?;
+    ///     assert_eq!(service.clone().oneshot(request).await?.status(), status);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn new(template: &str, settings: impl Into<Settings>) -> Self {
         Self::of(template, Some(settings.into()))
     }
 
     /// Limits the requests of each key of this template by the quota of the limits file, or else by
     /// the stored one. Without either, requests are rejected with 500.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::{convert::Infallible, future::ready};
+    /// # use http::{Request, Response};
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// use ratelimit_runtime::{Limits, tower::Limit};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let inner = service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
+    /// let yaml = "limiters: { search: { rate: 30, per: 1m } }";
+    /// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+    /// let service = Limit::configured("search").limits(&limits).layer(inner);
+    ///
+    /// let response = service.oneshot(Request::new(())).await?;
+    /// assert_eq!(response.headers()["ratelimit-policy"], r#""search";q=30;w=60"#);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn configured(template: &str) -> Self {
         Self::of(template, None)
     }
@@ -83,59 +123,32 @@ impl Limit {
         Self { members: vec![member], headers: Headers::default(), limits: None }
     }
 
-    /// Sets the value of the placeholder `{name}`. The closure returns a [`KeyPart`](crate::KeyPart), or for
-    /// `{name?}` an `Option` of one. All requests without a value share a limiter.
-    ///
-    /// This and the methods below apply to all limits that were [joined](Self::and) before.
-    pub fn key<P: IntoPart>(
-        self,
-        name: &str,
-        part: impl Fn(&request::Parts) -> P + Send + Sync + 'static,
-    ) -> Self {
-        let value = Value {
-            name: name.to_owned(),
-            is_optional: P::IS_OPTIONAL,
-            write: Arc::new(move |request, key| part(request).write_into(key)),
-        };
-        self.with_each(|member| member.values.push(value.clone()))
-    }
-
-    /// Sets the number of permits that a request takes (1 by default). A request for 0 permits is
-    /// free; one for more than the limiter can ever grant is rejected with 422.
-    pub fn permits(self, cost: impl Fn(&request::Parts) -> u64 + Send + Sync + 'static) -> Self {
-        let cost: OfRequest<u64> = Arc::new(cost);
-        self.with_each(|member| member.permits = Some(Arc::clone(&cost)))
-    }
-
-    /// Exempts the requests for which `skip` returns `true`.
-    pub fn skip_if(self, skip: impl Fn(&request::Parts) -> bool + Send + Sync + 'static) -> Self {
-        let skip: OfRequest<bool> = Arc::new(skip);
-        self.with_each(|member| member.skip_if = Some(Arc::clone(&skip)))
-    }
-
-    /// Refunds the permits of a request if this returns `true` for the response. If the inner
-    /// service fails or the client hangs up, the permits stay taken. The status of a gRPC response is always 200;
-    /// if the call failed before its first message, its headers have the `grpc-status`.
-    pub fn refund_if(
-        self,
-        refund: impl Fn(&response::Parts) -> bool + Send + Sync + 'static,
-    ) -> Self {
-        let refund: OfResponse<bool> = Arc::new(refund);
-        self.with_each(|member| member.refund_if = Some(Arc::clone(&refund)))
-    }
-
-    /// Reads from the response how many permits the request really cost. With `None` the estimate
-    /// stands. A refund takes precedence.
-    pub fn actual(
-        self,
-        actual: impl Fn(&response::Parts) -> Option<u64> + Send + Sync + 'static,
-    ) -> Self {
-        let actual: OfResponse<Option<u64>> = Arc::new(actual);
-        self.with_each(|member| member.actual = Some(Arc::clone(&actual)))
-    }
-
     /// Takes from both or from neither. Each limit keeps its key, its permits and its conditions; headers
     /// and limits are those of `self`. The two templates must not be able to produce the same key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::{convert::Infallible, future::ready};
+    /// # use http::{Request, Response};
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// use ratelimit_runtime::{Limits, Quota, tower::Limit};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+    /// # let inner = service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
+    /// let minute = Limit::new("search", Quota::per_minute(3));
+    /// let heavy = Limit::new("heavy", Quota::per_minute(1)).skip_if(|it| it.uri.path() != "/all");
+    /// let service = minute.and(heavy).limits(&limits).layer(inner);
+    ///
+    /// for (path, status) in [("/all", 200), ("/all", 429), ("/one", 200)] {
+    ///     let response = service.clone().oneshot(Request::get(path).body(())?).await?;
+    ///     assert_eq!(response.status(), status);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn and(mut self, other: Self) -> Self {
         self.members.extend(other.members);
         self
@@ -143,12 +156,54 @@ impl Limit {
 
     /// Sets which headers describe the limits, in all responses ([`Headers::Ietf`] by default). The headers of an outer
     /// layer replace them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::{convert::Infallible, future::ready};
+    /// # use http::{Request, Response};
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// use ratelimit_runtime::{Limits, Quota, tower::Limit, web::Headers};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+    /// # let inner = service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
+    /// let search = Limit::new("search", Quota::per_minute(30)).headers(Headers::XRateLimit);
+    /// let service = search.limits(&limits).layer(inner);
+    ///
+    /// let response = service.oneshot(Request::new(())).await?;
+    /// assert_eq!(response.headers()["x-ratelimit-remaining"], "29");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn headers(self, headers: Headers) -> Self {
         Self { headers, ..self }
     }
 
     /// Uses these limits, also for annotated functions in the inner service, and in the body of its response while it
     /// streams. By default each request uses its [`Limits::current`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::{convert::Infallible, future::ready};
+    /// # use http::{Request, Response};
+    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// use ratelimit_runtime::{Limits, Quota, tower::Limit};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let inner = service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new(()))));
+    /// let limits = Limits::builder().memory().build().await?;
+    /// let service = Limit::new("search", Quota::per_minute(30)).limits(&limits).layer(inner);
+    /// service.oneshot(Request::new(())).await?;
+    ///
+    /// let report = limits.report();
+    /// assert_eq!(report.limiter("search").map(|limiter| limiter.allowed), Some(1));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn limits(self, limits: &Limits) -> Self {
         Self { limits: Some(limits.clone()), ..self }
     }
@@ -159,6 +214,15 @@ impl Limit {
     ///
     /// Returns an error if a template is malformed, a placeholder has no value or a value no
     /// placeholder, the value of `{name}` is an `Option`, or two joined limits can have the same key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Quota, tower::Limit};
+    ///
+    /// let error = Limit::new("api:{tenant}", Quota::per_minute(30)).check().unwrap_err();
+    /// assert!(error.to_string().contains("`{tenant}` of the limit `api:{tenant}` has no value"));
+    /// ```
     pub fn check(&self) -> Result<(), SetupError> {
         self.compiled().map(drop)
     }

@@ -22,6 +22,28 @@ use crate::{
 /// It is ready when the inner service is: the decision about a request is a part of its future, so that a
 /// slow store never keeps a server from accepting requests. A request that waits for its permit keeps what the inner
 /// service reserved for it, such as the slot of a `ConcurrencyLimit` directly inside.
+///
+/// # Examples
+///
+/// ```
+/// use std::{convert::Infallible, future::ready};
+/// use http::{Request, Response};
+/// use ratelimit_runtime::{Limits, Quota, tower::Limit};
+/// use tower::{Layer, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+/// let inner = service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(Response::new("found"))));
+/// let service = Limit::new("search", Quota::per_minute(1)).limits(&limits).layer(inner);
+///
+/// assert_eq!(service.clone().oneshot(Request::new(())).await?.status(), 200);
+/// let response = service.oneshot(Request::new(())).await?;
+/// assert_eq!(response.status(), 429);
+/// assert_eq!(response.headers()["ratelimit-policy"], r#""search";q=1;w=60"#);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct LimitService<S> {
     inner: S,

@@ -67,12 +67,51 @@ pub struct ClientIp {
 impl ClientIp {
     /// Finds the client of a request that arrived from `peer`, by the trusted proxies of
     /// [`Limits::current`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::HeaderMap;
+    /// use ratelimit_runtime::{Limits, web::ClientIp};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().no_limits_file()
+    ///     .trusted_proxies(["10.0.0.0/8"]).client_ip_header("x-real-ip").build().await?;
+    /// let headers = HeaderMap::from_iter([("x-real-ip".parse()?, "203.0.113.7".parse()?)]);
+    ///
+    /// let (proxy, other) = ("10.0.0.1".parse()?, "198.51.100.3".parse()?);
+    /// limits.scope(async {
+    ///     assert_eq!(ClientIp::from_headers(proxy, &headers).to_string(), "203.0.113.7");
+    ///     assert_eq!(ClientIp::from_headers(other, &headers).to_string(), "198.51.100.3");
+    /// }).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn from_headers(peer: IpAddr, headers: &HeaderMap) -> Self {
         Limits::with_scope(|limits, _| Self::of(limits, peer, headers))
     }
 
     /// Returns the address.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::HeaderMap;
+    /// use ratelimit_runtime::{Limits, web::ClientIp};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+    /// # let peer = "::ffff:127.0.0.1".parse()?;
+    /// # limits.scope(async {
+    /// let client = ClientIp::from_headers(peer, &HeaderMap::new());
+    /// assert!(client.addr().is_loopback());
+    /// # }).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn addr(&self) -> IpAddr {
         self.address
@@ -80,6 +119,30 @@ impl ClientIp {
 
     /// Returns the same client, which shares its key with all IPv6 addresses that start with the same
     /// `bits`, at most 128. Has no effect on IPv4.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::HeaderMap;
+    /// use ratelimit_runtime::{Limits, Rejection, rate_limit, web::ClientIp};
+    ///
+    /// #[rate_limit(key = "sign_up:{client}", rate = 1, per = "1h", wait = "none")]
+    /// async fn sign_up(client: ClientIp) -> Result<(), Rejection> {
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+    /// # let [one, other] = ["2001:db8:0:1::7".parse()?, "2001:db8:0:2::9".parse()?];
+    /// limits.scope(async {
+    ///     let client = |peer| ClientIp::from_headers(peer, &HeaderMap::new()).ipv6_prefix(48);
+    ///     assert!(sign_up(client(one)).await.is_ok());
+    ///     assert!(sign_up(client(other)).await.is_err(), "both are in 2001:db8::/48");
+    /// }).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn ipv6_prefix(self, bits: u8) -> Self {
         Self { prefix: bits.min(128), ..self }

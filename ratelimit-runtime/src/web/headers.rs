@@ -48,6 +48,29 @@ struct Written {
 /// the responses of annotated handlers.
 ///
 /// If several layers serve a request, the outermost one chooses the headers for all limits of the request.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limits, Quota, web::{self, Headers}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let limits = Limits::builder().memory().no_limits_file().build().await?;
+/// let search = limits.limiter("search", Quota::per_minute(30));
+/// search.try_acquire(28).await?;
+/// let rejection = search.try_acquire(5).await.unwrap_err();
+///
+/// let response = web::response(&rejection, Headers::XRateLimit);
+/// assert_eq!(response.headers()["x-ratelimit-limit"], "30");
+/// assert_eq!(response.headers()["x-ratelimit-remaining"], "2");
+///
+/// let response = web::response(&rejection, Headers::Off);
+/// assert!(response.headers().contains_key("retry-after"));
+/// assert!(!response.headers().contains_key("x-ratelimit-limit"));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Headers {
