@@ -65,6 +65,22 @@ pub async fn init() -> Result<Limits, SetupError> {
 ///
 /// A program has one set, [installed](LimitsBuilder::install) at its start; tests create as many as
 /// they need and run annotated functions in a [`scope`](Self::scope).
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limits, Quota};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limits = Limits::builder().memory().build().await?;
+/// limits.limiter("search", Quota::per_minute(1)).try_acquire(1).await?;
+///
+/// let same = limits.clone().limiter("search", Quota::per_minute(1));
+/// assert!(same.try_acquire(1).await.is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Limits {
     services: Arc<Services>,
@@ -109,6 +125,19 @@ impl Origin {
 
 impl Limits {
     /// Returns a builder that sets up limits; see [`LimitsBuilder`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().key_prefix("shop:").build().await?;
+    /// assert!(limits.health().is_ok());
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder() -> LimitsBuilder {
         LimitsBuilder::default()
     }
@@ -121,6 +150,28 @@ impl Limits {
     /// no `on_event` callback), and calls are rejected as
     /// [`StoreMisconfigured`](crate::Reason::StoreMisconfigured). Functions that cannot return a rejection
     /// count locally.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Rejection};
+    ///
+    /// async fn search(user: u64) -> Result<(), Rejection> {
+    ///     let name = format!("search:{user}");
+    ///     Limits::current().limiter(&name, Quota::per_minute(1)).try_acquire(1).await?;
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().build().await?;
+    /// limits.scope(async {
+    ///     assert!(search(7).await.is_ok());
+    ///     assert!(search(7).await.is_err());
+    /// }).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn current() -> Self {
         Self::with_scope(|limits, _| limits.clone())
@@ -168,6 +219,23 @@ impl Limits {
     ///
     /// Unlike the limiter of a template with placeholders, it stays in the store when it is idle. If there is one for
     /// each user, set [`Settings::keep_alive`] or `keep_alive` in the limits file, or use [`limiter!`](crate::limiter).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let yaml = "limiters: { search: { rate: 5 } }";
+    /// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+    /// let [search, reports] =
+    ///     ["search", "reports"].map(|name| limits.limiter(name, Quota::per_minute(100)));
+    /// assert_eq!(search.available_permits().await?, 5, "of the limits file");
+    /// assert_eq!(reports.available_permits().await?, 100);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn limiter(&self, name: &str, settings: impl Into<Settings>) -> Limiter {
         let settings = settings.into();
@@ -182,6 +250,23 @@ impl Limits {
     /// If none of them exists, the limiter follows the store, so you can share a Java service's
     /// limiter without repeating its configuration. If the store has none either, calls are
     /// rejected as [`NotConfigured`](crate::Reason::NotConfigured).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Reason};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let yaml = "prefixes: [{ prefix: 'partner:', rate: 5, per: 1m }]";
+    /// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+    /// assert_eq!(limits.configured("partner:acme").try_acquire(1).await?.remaining(), 4);
+    ///
+    /// let rejection = limits.configured("search").try_acquire(1).await.unwrap_err();
+    /// assert_eq!(rejection.reason(), Reason::NotConfigured);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn configured(&self, name: &str) -> Limiter {
         let core = self.registry().named(&self.services, name, Keys::Many, None);
@@ -199,25 +284,30 @@ impl Limits {
     /// still exist, and must not be empty. Settings that are only read at startup, such as `store`, are not used;
     /// [`Event::NeedsRestart`] reports their changes. Warnings about the file, such as [`Event::Unmatched`], are
     /// reported only if the previous file did not cause them. Without a limits file, nothing is reported.
-    pub fn reload(&self) -> Result<(), SetupError> {
-        reload(&self.services, Some(&self.made.registry), &self.made.origin)
-    }
-
-    /// Returns whether the store replies and whether the limits file that was read last is in force, as far as this process
-    /// knows. It does not query the store, so a readiness probe may call it at any rate.
     ///
     /// # Examples
     ///
     /// ```
+    /// use std::fs;
     /// use ratelimit_runtime::Limits;
     ///
-    /// fn ready(limits: &Limits) -> u16 {
-    ///     if limits.health().is_ok() { 200 } else { 503 }
-    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let path = std::env::temp_dir().join(format!("reload-{}.yaml", std::process::id()));
+    /// fs::write(&path, "limiters: { search: { rate: 5, per: 1m } }")?;
+    /// let limits = Limits::builder().memory().limits_file(&path).build().await?;
+    /// let search = limits.configured("search");
+    /// assert_eq!(search.available_permits().await?, 5);
+    ///
+    /// fs::write(&path, "limiters: { search: { rate: 8, per: 1m } }")?;
+    /// limits.reload()?;
+    /// assert_eq!(search.available_permits().await?, 8);
+    /// # fs::remove_file(path)?;
+    /// # Ok(())
+    /// # }
     /// ```
-    #[must_use]
-    pub fn health(&self) -> Health {
-        Health::of(&self.services)
+    pub fn reload(&self) -> Result<(), SetupError> {
+        reload(&self.services, Some(&self.made.registry), &self.made.origin)
     }
 
     /// Ends these limits, for a graceful shutdown after the last request was served.
@@ -260,6 +350,24 @@ impl Limits {
 
     /// Returns every limiter with its settings, the source of each setting, its call sites, and its
     /// counts so far.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let yaml = "limiters: { search: { rate: 5, per: 1s } }";
+    /// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+    /// limits.configured("search").try_acquire(1).await?;
+    ///
+    /// let report = limits.report().to_string();
+    /// assert!(report.contains("rate: 5 (limits file)"));
+    /// assert!(report.contains("allowed 1, rejected 0"));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn report(&self) -> Report {
         report::report(self)

@@ -1,8 +1,12 @@
 //! Sets up limits: finds the file, selects the store, validates everything.
 
+#[cfg(any(feature = "actix", feature = "axum", feature = "tonic", feature = "tower"))]
+mod clients;
 #[cfg(feature = "redis-connect")]
 mod connect;
 mod program;
+mod source;
+mod store;
 
 use std::{
     fmt,
@@ -85,81 +89,25 @@ pub struct LimitsBuilder {
 }
 
 impl LimitsBuilder {
-    /// Stores limits in Redis, at a `redis://`, `rediss://`, `unix://`, `redis-cluster://`,
-    /// `rediss-cluster://`, `redis-sentinel://` or `rediss-sentinel://` address. A cluster takes several
-    /// hosts, `redis-cluster://a:7000,b:7000`; so do sentinels, which also need the master's name:
-    /// `redis-sentinel://a,b/0?master=main`. The default port is 26379 for sentinels, otherwise 6379. The path is the number
-    /// of the database.
-    ///
-    /// The login of an address is that of the servers: `redis://user:password@host`. Sentinels that demand one take it from
-    /// `&sentinel_user=` and `&sentinel_password=`. Of a socket, all of this is in the query:
-    /// `unix:///run/redis/redis.sock?db=0&user=name&pass=password`.
-    /// With `?protocol=resp2`, connections use RESP2, for a proxy that mishandles `HELLO`.
-    ///
-    /// Passwords are percent-encoded, and appear in no message, report or `Debug` output.
-    #[cfg(feature = "redis")]
-    pub fn redis(mut self, url: impl Into<String>) -> Self {
-        self.store = Some(Named::At(url.into()));
-        self
-    }
-
-    /// Stores limits in this process.
-    pub fn memory(mut self) -> Self {
-        self.store = Some(Named::At("memory".to_owned()));
-        self
-    }
-
-    /// Reads this limits file, which must exist.
-    #[cfg(feature = "limits-file")]
-    pub fn limits_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.source = file::Source::Path(path.into());
-        self
-    }
-
-    /// Reads limits from this YAML text instead of a file.
-    #[cfg(feature = "limits-file")]
-    pub fn limits_yaml(mut self, yaml: impl Into<String>) -> Self {
-        self.source = file::Source::Text(yaml.into());
-        self
-    }
-
-    /// Reads no limits file, even if one exists.
-    pub fn no_limits_file(mut self) -> Self {
-        self.source = file::Source::Nothing;
-        self
-    }
-
-    /// Sets the prefix of every key in the store: at most 31 bytes, without braces or control characters. Services and
-    /// environments that share a server, but no limits, each need their own, such as `shop-test:`.
-    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.key_prefix = Some(prefix.into());
-        self
-    }
-
-    /// Sets how long a decision may take, connection setup included: 1 ms to 1 min (100 ms by
-    /// default). After that `on_store_error` decides.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = Some(deadline);
-        self
-    }
-
-    /// Sets how many limiters this process caches, of all keys together: 1 to 10^8 (100 000 by
-    /// default). Limiters in use, and those of the embedded store with permits in use, are never
-    /// evicted. An evicted limiter is created again when it is used: its state is in the store.
-    pub fn max_remembered(mut self, limiters: usize) -> Self {
-        self.max_remembered = Some(limiters);
-        self
-    }
-
-    /// Sets how many processes share each quota while the store is unavailable, at least 1. The default is the
-    /// number that last shared the store: each sends a heartbeat every ten seconds.
-    pub fn instances(mut self, instances: u32) -> Self {
-        self.instances = Some(instances);
-        self
-    }
-
     /// Sets [shadow mode](crate::guide::shadow) for all limiters. Overrides the top-level `shadow`
     /// of the limits file, but not the `shadow` of a single limiter.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota, Reason};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().shadow(true).build().await?;
+    /// let search = limits.limiter("search", Quota::per_minute(1));
+    /// search.try_acquire(1).await?;
+    ///
+    /// let permit = search.try_acquire(1).await?;
+    /// assert_eq!(permit.shadowed(), Some(Reason::Limited));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn shadow(mut self, shadow: bool) -> Self {
         self.shadow = Some(shadow);
         self
@@ -167,59 +115,49 @@ impl LimitsBuilder {
 
     /// Sets the revision of this process's configuration. If two processes disagree, the greater
     /// revision wins; between equal revisions, the process that started later. At most 2^53 − 1.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // The number of the build, by the pipeline that compiles the program.
+    /// let revision = option_env!("SHOP_BUILD").unwrap_or("1").parse()?;
+    /// let limits = Limits::builder().memory().revision(revision).build().await?;
+    /// assert!(limits.report().settings.iter().any(|setting| setting.name == "revision"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn revision(mut self, revision: u64) -> Self {
         self.revision = Some(revision);
         self
     }
 
-    /// Trusts the certificate authorities in this PEM file, instead of the system's. Each new connection reads it
-    /// again, so they can change while the program runs; if it cannot be used then, the last ones remain trusted.
-    #[cfg(feature = "tls")]
-    pub fn tls_ca(mut self, path: impl Into<PathBuf>) -> Self {
-        self.tls_ca = Some(path.into());
-        self
-    }
-
-    /// Trusts these proxies to name the client of a request, in `Forwarded` or `X-Forwarded-For`: address
-    /// ranges such as `10.0.0.0/8`, or addresses. They replace those of the limits file.
-    /// `web::ClientIp` describes how they are used.
-    #[cfg(any(feature = "actix", feature = "axum", feature = "tonic", feature = "tower"))]
-    pub fn trusted_proxies(mut self, proxies: impl IntoIterator<Item: Into<String>>) -> Self {
-        self.trusted_proxies = Some(proxies.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Reads the client of a request only from this header of the trusted proxies: `forwarded`, or one with a list of
-    /// addresses or a single one, such as `x-forwarded-for` or `x-real-ip`. It replaces that of the limits file.
-    /// `web::ClientIp` describes when that is necessary.
-    #[cfg(any(feature = "actix", feature = "axum", feature = "tonic", feature = "tower"))]
-    pub fn client_ip_header(mut self, name: impl Into<String>) -> Self {
-        self.client_ip_header = Some(name.into());
-        self
-    }
-
     /// Reads time from this clock. Redis keeps its own, so this is for the embedded store.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Limits, Quota, test_util::ManualClock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let time = ManualClock::new();
+    /// let limits = Limits::builder().memory().clock(time.clone()).build().await?;
+    /// let reports = limits.limiter("reports", Quota::per_hour(6));
+    /// reports.try_acquire(6).await?;
+    ///
+    /// time.advance(Duration::from_secs(3600));
+    /// assert_eq!(reports.available_permits().await?, 6);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "test-util")]
     pub fn clock(mut self, clock: crate::clock::ManualClock) -> Self {
         self.clock = Some(clock.into());
-        self
-    }
-
-    /// Checks the limits file at this interval, and [reloads](Limits::reload) it if its text changed. A changed file is
-    /// loaded once its text has been stable for 100 ms, so a file that is written in steps is not loaded in part.
-    #[cfg(feature = "limits-file")]
-    pub fn watch(mut self, every: Duration) -> Self {
-        self.watch = Some(every);
-        self
-    }
-
-    /// [Reloads](Limits::reload) the limits file when the process gets `SIGHUP`, as operators expect of a
-    /// service. From the start of the setup on, the signal no longer ends the process. A handler that the program
-    /// has already, and those of tokio, are called too; one that it sets later with `sigaction` or `signal` replaces
-    /// this one.
-    #[cfg(all(unix, feature = "signal"))]
-    pub fn reload_on_hangup(mut self) -> Self {
-        self.on_hangup = true;
         self
     }
 
@@ -247,6 +185,18 @@ impl LimitsBuilder {
     /// Spans have the target `ratelimit`, the name `ratelimit.decision` and the level `INFO`, with the fields `limiter` (the
     /// template, or several), `permits`, `outcome` (`admitted` or why it was rejected, in the words of the
     /// [metrics](crate::guide::metrics)) and, of an admitted call, `remaining` and `degraded`.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # async fn setup() -> Result<(), ratelimit_runtime::SetupError> {
+    /// // One of a hundred decisions is enough to find slow ones.
+    /// let limits = Limits::builder().trace_decisions(100).install().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "tracing")]
     pub fn trace_decisions(mut self, one_in: u32) -> Self {
         self.span_one_in = one_in;
@@ -266,6 +216,20 @@ impl LimitsBuilder {
     ///
     /// Returns every problem of the builder and of the limits file, or a store error that lasts. Returns an error, too,
     /// if limits are already installed, or if a rate-limited function or `limiter!` used the default limits before.
+    ///
+    /// # Examples
+    ///
+    /// ```no_run
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # async fn serve() {}
+    /// # async fn run() -> Result<(), ratelimit_runtime::SetupError> {
+    /// let limits = Limits::builder().on_event(|event| eprintln!("{event}")).install().await?;
+    /// serve().await;
+    /// limits.shutdown().await;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn install(self) -> Result<Limits, SetupError> {
         let limits = self.build().await?;
         INSTALLED.set(limits.clone()).map_err(|_| {
@@ -285,6 +249,22 @@ impl LimitsBuilder {
     /// # Errors
     ///
     /// As for [`install`](Self::install), except that limits may already be installed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Quota};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let quota = Quota::per_minute(1);
+    /// for _test in 0..2 {
+    ///     let limits = Limits::builder().memory().no_limits_file().build().await?;
+    ///     assert!(limits.limiter("search", quota).try_acquire(1).await.is_ok());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn build(self) -> Result<Limits, SetupError> {
         let engine = Arc::<Engine>::default();
         // Before the file is loaded, so that no change in between is missed.
