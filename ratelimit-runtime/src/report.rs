@@ -42,6 +42,29 @@ pub struct Report {
 }
 
 /// The settings of the limits file for some names: an entry of `overrides` or of `prefixes`.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::Limits;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let yaml = "
+/// limiters:
+///   search:{user}:
+///     rate: 5
+///     per: 1s
+///     overrides: [{ key: 'search:7', rate: 50 }]
+/// ";
+/// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+/// let report = limits.report();
+/// let entry = &report.limiter("search:{user}").expect("it is in the limits file").overrides[0];
+/// assert_eq!(entry.names, "search:7");
+/// assert_eq!(entry.to_string(), "search:7: rate: 50");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -55,6 +78,22 @@ pub struct Entry {
 impl Report {
     /// Returns the limiter with this key, as it is written, or of a prefix with a `*`. If both are `a*`, it is that of
     /// the key.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let yaml = "limiters: { 'search:{user}': { rate: 5, per: 1s } }";
+    /// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+    /// let report = limits.report();
+    /// assert!(report.limiter("search:{user}").is_some());
+    /// assert!(report.limiter("search:7").is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn limiter(&self, key: &str) -> Option<&LimiterReport> {
         self.limiters.iter().find(|limiter| limiter.key == key)
@@ -62,6 +101,25 @@ impl Report {
 }
 
 /// One limiter in a [`Report`]; all keys of a template are one.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::Limits;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let yaml = "limiters: { search: { rate: 2, per: 1m } }";
+/// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+/// for _ in 0..3 {
+///     let _ = limits.configured("search").try_acquire(1).await;
+/// }
+/// let report = limits.report();
+/// let search = report.limiter("search").expect("it is in the limits file");
+/// assert_eq!((search.allowed, search.rejected), (2, 1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -99,6 +157,25 @@ pub struct LimiterReport {
 
 impl LimiterReport {
     /// Returns the setting with this name in the limits file, such as `rate`; of several, the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let yaml = "limiters: { search: { rate: 5, per: 1s, on_store_error: allow } }";
+    /// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+    /// let report = limits.report();
+    /// // Limits that fail open during an outage.
+    /// let open = report.limiters.iter().filter(|limiter| {
+    ///     limiter.setting("on_store_error").is_some_and(|setting| setting.value == "allow")
+    /// });
+    /// assert!(open.map(|limiter| &*limiter.key).any(|key| key == "search"));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.name == name)
@@ -112,6 +189,22 @@ impl LimiterReport {
 }
 
 /// One setting of a limiter, or of the program.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::Limits;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let yaml = "prefixes: [{ prefix: 'partner:', rate: 5, per: 1m }]";
+/// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+/// let rate = &limits.report().prefixes[0].settings[0];
+/// assert_eq!((rate.name, &*rate.value), ("rate", "5"));
+/// assert_eq!(rate.to_string(), "rate: 5 (prefix)");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -125,6 +218,26 @@ pub struct Setting {
 }
 
 /// The source of a setting; an earlier one in this list takes precedence.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limits, report::{Setting, Source}};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let yaml = "limiters: { search: { rate: 5, per: 1s } }";
+/// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+/// let report = limits.report();
+/// let search = report.limiter("search").expect("it is in the limits file");
+/// let is_set = |setting: &&Setting| setting.source != Source::BuiltIn;
+/// let set: Vec<&str> = search.settings.iter().filter(is_set).map(|setting| setting.name).collect();
+/// assert_eq!(set, ["rate", "per"]);
+///
+/// assert!(Source::Override < Source::LimitsFile, "an override takes precedence");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]

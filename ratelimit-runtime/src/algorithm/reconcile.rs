@@ -208,6 +208,23 @@ pub enum Assertion {
 }
 
 /// The outcome of reconciling the configured and the stored configuration of a limiter.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limits, report::Reconciled};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let yaml = "limiters: { search: { rate: 5, per: 1s } }";
+/// let limits = Limits::builder().memory().limits_yaml(yaml).build().await?;
+/// limits.configured("search").try_acquire(1).await?;
+/// let report = limits.report();
+/// let search = report.limiter("search").expect("it is in the limits file");
+/// assert_eq!(search.reconciled, [(Reconciled::Created, 1)]);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
