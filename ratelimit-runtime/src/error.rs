@@ -10,6 +10,29 @@ pub use self::setup::{Problem, ProblemKind, SetupError};
 /// An error from a store.
 ///
 /// [`source`](Error::source) leads to the driver's error if there is one.
+///
+/// # Examples
+///
+/// ```
+/// use std::error::Error;
+/// use ratelimit_runtime::{Limits, Quota, Rejection, StoreError};
+///
+/// fn of_store(rejection: &Rejection) -> Option<&StoreError> {
+///     rejection.source()?.downcast_ref()
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limits = Limits::builder().memory().build().await?;
+/// let search = limits.limiter("search", Quota::per_second(100));
+/// limits.shutdown().await;
+///
+/// let rejection = search.try_acquire(1).await.unwrap_err();
+/// let error = of_store(&rejection).expect("the store is the reason");
+/// assert_eq!(error.to_string(), "rate limits are shut down");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct StoreError {
     kind: StoreErrorKind,
@@ -30,6 +53,21 @@ enum Request {
 }
 
 /// The kind of a [`StoreError`].
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{Limiter, StoreError, StoreErrorKind};
+///
+/// async fn charge(tokens: &Limiter, used: u64) -> Result<(), StoreError> {
+///     match tokens.charge(used).await {
+///         Ok(_) => Ok(()),
+///         // An outage: the answer is worth more than its price.
+///         Err(error) if error.kind() != StoreErrorKind::Misconfigured => Ok(()),
+///         Err(error) => Err(error),
+///     }
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
@@ -98,6 +136,20 @@ impl StoreError {
     }
 
     /// Returns the kind of the error: temporary, or lasting until the configuration is changed.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, StoreErrorKind};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().no_limits_file().build().await?;
+    /// let error = limits.configured("tokens").charge(500).await.unwrap_err();
+    /// assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "it has no quota");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn kind(&self) -> StoreErrorKind {
         self.kind

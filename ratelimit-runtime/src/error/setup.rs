@@ -37,6 +37,20 @@ impl SetupError {
     }
 
     /// Returns each problem, in the order of the text; at least one.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let builder = Limits::builder().memory().key_prefix("{shop}").instances(0);
+    /// let error = builder.build().await.unwrap_err();
+    /// let settings: Vec<_> = error.problems().iter().map(|problem| problem.setting()).collect();
+    /// assert_eq!(settings, [Some("key_prefix"), Some("instances")]);
+    /// # }
+    /// ```
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems
@@ -69,6 +83,20 @@ impl Error for SetupError {
 
 /// One problem of a [`SetupError`]. Its text is one line that starts with the place, such as
 /// `ratelimit.yaml:12:7: unknown field ..`.
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::Limits;
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let yaml = "limiters: { search: { rate: 5, per: 1s, brust: 8 } }";
+/// let error = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap_err();
+/// let problem = &error.problems()[0];
+/// assert!(problem.to_string().ends_with("did you mean `burst`?"));
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Problem {
     kind: ProblemKind,
@@ -80,6 +108,17 @@ pub struct Problem {
 }
 
 /// The kind of a [`Problem`].
+///
+/// # Examples
+///
+/// ```
+/// use ratelimit_runtime::{ProblemKind, SetupError};
+///
+/// /// Whether to try again, because the volume with the limits file may not be mounted yet.
+/// fn is_temporary(error: &SetupError) -> bool {
+///     error.problems().iter().all(|problem| problem.kind() == ProblemKind::File)
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProblemKind {
@@ -135,6 +174,19 @@ impl Problem {
     }
 
     /// Returns the kind of the problem.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, ProblemKind};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let yaml = "limiters: { search: { rate: 5, per: 1s }";
+    /// let error = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap_err();
+    /// assert_eq!(error.problems()[0].kind(), ProblemKind::Syntax);
+    /// # }
+    /// ```
     #[must_use]
     pub fn kind(&self) -> ProblemKind {
         self.kind
@@ -142,6 +194,20 @@ impl Problem {
 
     /// Returns the file, the line and the column, both counted from 1. The column is 1 in Rust source,
     /// and line and column are 1 if the problem concerns a whole file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let yaml = "limiters:\n  search: { rate: many, per: 1s }";
+    /// let error = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap_err();
+    /// let (_, line, column) = error.problems()[0].place().expect("it is in the limits file");
+    /// assert_eq!((line, column), (2, 19));
+    /// # }
+    /// ```
     #[must_use]
     pub fn place(&self) -> Option<(&Path, u32, u32)> {
         let Place { path, line, column } = self.place.as_ref()?;
@@ -155,12 +221,38 @@ impl Problem {
     }
 
     /// Returns the key of the limiter, as it is written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let yaml = "limiters: { 'search:{user}': { rate: many, per: 1s } }";
+    /// let error = Limits::builder().memory().limits_yaml(yaml).build().await.unwrap_err();
+    /// assert_eq!(error.problems()[0].limiter(), Some("search:{user}"));
+    /// # }
+    /// ```
     #[must_use]
     pub fn limiter(&self) -> Option<&str> {
         self.limiter.as_deref()
     }
 
     /// Returns the name of the setting in the limits file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::Limits;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let builder = Limits::builder().memory().revision(u64::MAX);
+    /// let error = builder.build().await.unwrap_err();
+    /// assert_eq!(error.problems()[0].setting(), Some("revision"));
+    /// # }
+    /// ```
     #[must_use]
     pub fn setting(&self) -> Option<&'static str> {
         self.setting
