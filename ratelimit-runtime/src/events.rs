@@ -29,6 +29,31 @@ use crate::{
 ///
 /// Frequent events are reported the first time they happen to a limiter (all keys of a template count as one),
 /// and then as a [count](Self::Repeated) every ten seconds, and at shutdown. The first use of a key is not an event.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::mpsc;
+/// use ratelimit_runtime::{Event, Limits, Quota};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let (sender, alerts) = mpsc::channel();
+/// let builder = Limits::builder().memory().on_event(move |event| {
+///     let alert = match event {
+///         Event::StoreDown { .. } | Event::Misconfigured { .. } => event.to_string(),
+///         Event::Rejected { rejection, .. } => format!("{} rejects calls", rejection.limiter()),
+///         _ => return,
+///     };
+///     let _ = sender.send(alert);
+/// });
+/// let search = builder.build().await?.limiter("search", Quota::per_minute(1));
+/// search.try_acquire(1).await?;
+/// assert!(search.try_acquire(1).await.is_err());
+/// assert_eq!(alerts.try_recv()?, "search rejects calls");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {

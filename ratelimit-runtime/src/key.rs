@@ -58,6 +58,36 @@ pub trait KeyPart {
     /// # Errors
     ///
     /// Returns an error only if writing to `f` does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::fmt;
+    /// use ratelimit_runtime::{KeyPart, Limits, Rejection, rate_limit};
+    ///
+    /// struct Email(&'static str);
+    ///
+    /// impl KeyPart for Email {
+    ///     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    ///         f.write_str(&self.0.to_lowercase())
+    ///     }
+    /// }
+    ///
+    /// #[rate_limit(key = "password_reset:{email}", rate = 1, per = "1h", wait = "none")]
+    /// async fn reset_password(email: Email) -> Result<(), Rejection> {
+    ///     Ok(())
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let limits = Limits::builder().memory().build().await?;
+    /// # limits.scope(async {
+    /// assert!(reset_password(Email("ada@example.org")).await.is_ok());
+    /// assert!(reset_password(Email("Ada@Example.org")).await.is_err());
+    /// # }).await;
+    /// # Ok(())
+    /// # }
+    /// ```
     fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 
     /// Returns the value if it can be written without a formatter, which takes several times as long.

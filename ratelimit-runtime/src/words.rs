@@ -46,6 +46,19 @@ macro_rules! words {
 
 words! {
     /// How permits are counted; see [`guide::algorithms`](crate::guide::algorithms).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Algorithm, Quota};
+    ///
+    /// # fn main() -> Result<(), ratelimit_runtime::QuotaError> {
+    /// let quota: Quota = "5 per 1s, token bucket of 8".parse()?;
+    /// assert_eq!(quota.algorithm(), Algorithm::TokenBucket);
+    /// assert_eq!(quota.algorithm().to_string(), "token_bucket");
+    /// # Ok(())
+    /// # }
+    /// ```
     Algorithm {
         /// At most the rate in any window.
         SlidingWindow,
@@ -61,6 +74,18 @@ words! {
 
 words! {
     /// The length of a calendar window.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{CalendarUnit, Quota};
+    ///
+    /// # fn main() -> Result<(), ratelimit_runtime::QuotaError> {
+    /// let quota = Quota::calendar(10_000, CalendarUnit::Month, "Europe/Vienna")?;
+    /// assert_eq!(quota.to_string(), "10000 per month (Europe/Vienna)");
+    /// # Ok(())
+    /// # }
+    /// ```
     CalendarUnit {
         /// Begins with each full minute.
         Minute,
@@ -77,6 +102,21 @@ words! {
 
 words! {
     /// Which processes share one budget.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, Mode, Quota, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().build().await?;
+    /// // Protects the disk of each machine, so the processes need not share it.
+    /// let disk = Settings::new(Quota::per_minute(200)).mode(Mode::PerClient);
+    /// assert_eq!(limits.limiter("disk", disk).try_acquire(1).await?.remaining(), 199);
+    /// # Ok(())
+    /// # }
+    /// ```
     Mode {
         /// All processes together.
         Overall,
@@ -87,6 +127,29 @@ words! {
 
 words! {
     /// How calls are decided while the store is unavailable; see [`guide::outages`](crate::guide::outages).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[cfg(feature = "test-util")]
+    /// use ratelimit_runtime::{OnStoreError, Quota, Settings, StoreErrorKind, test_util};
+    ///
+    /// # #[cfg(not(feature = "test-util"))]
+    /// # fn main() {}
+    /// # #[cfg(feature = "test-util")]
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (limits, _time) = test_util::limits();
+    /// let search = Settings::new(Quota::per_minute(1)).on_store_error(OnStoreError::Allow);
+    /// let search = limits.limiter("search", search);
+    ///
+    /// test_util::set_store_error(&limits, Some(StoreErrorKind::Unavailable));
+    /// for _ in 0..10 {
+    ///     assert!(search.try_acquire(1).await?.is_degraded());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     OnStoreError {
         /// This process counts by itself, with its share of the quota.
         Local,
@@ -100,6 +163,24 @@ words! {
 words! {
     /// The effect of a change of the configured quota on the state of a limiter; see
     /// [`guide::reconciliation`](crate::guide::reconciliation).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use ratelimit_runtime::{Limits, OnDrift, Quota, Settings};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().build().await?;
+    /// let search = |rate| {
+    ///     let settings = Settings::new(Quota::per_minute(rate)).on_drift(OnDrift::Carry);
+    ///     limits.limiter("search", settings)
+    /// };
+    /// search(10).try_acquire(4).await?;
+    /// assert_eq!(search(20).try_acquire(1).await?.remaining(), 15);
+    /// # Ok(())
+    /// # }
+    /// ```
     OnDrift {
         /// The state is reset: the whole quota is free.
         Reset,
@@ -109,6 +190,17 @@ words! {
 }
 
 /// How long a call may wait for its permits.
+///
+/// # Examples
+///
+/// ```
+/// use std::time::Duration;
+/// use ratelimit_runtime::{Quota, Settings, Wait};
+///
+/// let wait = Wait::UpTo(Duration::from_secs(2));
+/// let search = Settings::new(Quota::per_second(5)).wait(wait);
+/// assert_eq!(wait.to_string(), "2s");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {

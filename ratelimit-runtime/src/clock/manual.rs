@@ -47,6 +47,21 @@ struct Manual {
 
 impl ManualClock {
     /// Creates a clock that stands at 2023-11-14, 22:13:20 UTC (1 700 000 000 s).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// use ratelimit_runtime::{Limits, Quota, test_util::ManualClock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let limits = Limits::builder().memory().clock(ManualClock::new()).build().await?;
+    /// let permit = limits.limiter("search", Quota::per_second(5)).try_acquire(1).await?;
+    /// assert_eq!(permit.at(), UNIX_EPOCH + Duration::from_secs(1_700_000_000));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn new() -> Self {
         Self::at(UNIX_EPOCH + Duration::from_secs(1_700_000_000))
@@ -54,6 +69,24 @@ impl ManualClock {
 
     /// Creates a clock that stands at this time, without parts of a millisecond. A time before 1970
     /// counts as 1970.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::{Duration, UNIX_EPOCH};
+    /// use ratelimit_runtime::{Limits, Quota, test_util::ManualClock};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// // 2027-01-31, 23:00 UTC.
+    /// let time = ManualClock::at(UNIX_EPOCH + Duration::from_secs(1_801_436_400));
+    /// let limits = Limits::builder().memory().clock(time).build().await?;
+    /// let daily = Quota::new(20, Duration::from_secs(24 * 3600))?.fixed_window();
+    /// let permit = limits.limiter("exports", daily).try_acquire(20).await?;
+    /// assert_eq!(permit.reset_after(), Duration::from_secs(3600));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn at(time: SystemTime) -> Self {
         let now_ms = whole_ms(time.duration_since(UNIX_EPOCH).unwrap_or_default());
@@ -61,12 +94,49 @@ impl ManualClock {
     }
 
     /// Advances the clock and wakes sleepers that are due. Parts of a millisecond are dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Quota, test_util};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (limits, time) = test_util::limits();
+    /// let search = limits.limiter("search", Quota::per_minute(1));
+    /// search.try_acquire(1).await?;
+    ///
+    /// let (waited, ()) = tokio::join!(search.acquire(1), async { time.advance(Duration::from_secs(60)) });
+    /// assert_eq!(waited?.remaining(), 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn advance(&self, duration: Duration) {
         self.0.now_ms.fetch_add(whole_ms(duration), Ordering::SeqCst);
         self.0.moved.notify_waiters();
     }
 
     /// Moves the time back, as a corrected server clock does, but not beyond 1970. Parts of a millisecond are dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use ratelimit_runtime::{Quota, test_util};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (limits, time) = test_util::limits();
+    /// let search = limits.limiter("search", Quota::per_minute(2));
+    /// search.try_acquire(2).await?;
+    ///
+    /// time.step_back(Duration::from_secs(3600));
+    /// let rejection = search.try_acquire(1).await.unwrap_err();
+    /// assert_eq!(rejection.retry_after(), Some(Duration::from_secs(60)));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "test-util")]
     pub fn step_back(&self, duration: Duration) {
         let back = |now_ms: u64| Some(now_ms.saturating_sub(whole_ms(duration)));
