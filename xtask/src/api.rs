@@ -1,4 +1,4 @@
-//! `cargo xtask api`: compares the public API of the runtime with `tests/api.txt`.
+//! `cargo xtask api`: compares the public API of the runtime with `tests/api.txt`, and checks that its docs have examples.
 
 use crate::{
     Outcome,

@@ -59,7 +59,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "api",
-        about: "compares the public API with tests/api.txt; --bless writes it",
+        about: "compares the public API with tests/api.txt, and checks that its docs have examples; --bless writes it",
         run: api::compare,
     },
     Command {
