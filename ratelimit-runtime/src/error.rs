@@ -115,6 +115,12 @@ impl StoreError {
         self
     }
 
+    /// The same error in other words.
+    #[cfg(feature = "redis")]
+    pub(crate) fn reworded(self, message: impl Into<Arc<str>>) -> Self {
+        Self { message: message.into(), ..self }
+    }
+
     /// Marks whether the store may have executed the request.
     pub(crate) fn in_doubt(self, in_doubt: bool) -> Self {
         let request = if in_doubt { Request::InDoubt } else { Request::NotDone };

@@ -273,15 +273,34 @@ async fn a_master_that_no_sentinel_knows_or_that_is_out_of_reach_shows_with_advi
             "; if this is the master, let the sentinels monitor it at an address that clients reach",
         ),
     ] {
-        let down = Arc::<Mutex<Vec<String>>>::default();
-        let seen = Arc::clone(&down);
-        let url = group.url().replace(RedisSentinel::MASTER_NAME, name);
-        let builder = Limits::builder().redis(url).no_limits_file().deadline(DEADLINE);
-        let builder = builder.on_event(move |event| seen.lock().unwrap().push(event.to_string()));
-        builder.build().await.unwrap();
-        let first = down.lock().unwrap()[0].clone();
+        let first = first_event(group.url().replace(RedisSentinel::MASTER_NAME, name)).await;
         assert!(first.ends_with(advice), "{first}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_not_there_shows_with_its_address() {
+    let port = Port::reserve().number();
+    let at = format!("127.0.0.1:{port}");
+    for (url, at) in [
+        (format!("redis://:{PASSWORD}@{at}/1"), at),
+        (format!("unix:///no/such.sock?pass={PASSWORD}"), "/no/such.sock".to_owned()),
+    ] {
+        let first = first_event(url).await;
+        let expected = format!("rate limit store is unavailable: redis at {at}: ");
+        assert!(first.starts_with(&expected) && !first.contains(PASSWORD), "{first}");
+    }
+}
+
+/// Starts with a store at this address, and returns what is reported first.
+async fn first_event(url: String) -> String {
+    let events = Arc::<Mutex<Vec<String>>>::default();
+    let seen = Arc::clone(&events);
+    let builder = Limits::builder().redis(url).no_limits_file().deadline(DEADLINE);
+    let builder = builder.on_event(move |event| seen.lock().unwrap().push(event.to_string()));
+    builder.build().await.unwrap();
+    let events = events.lock().unwrap();
+    events[0].clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]

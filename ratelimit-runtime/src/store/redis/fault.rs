@@ -2,7 +2,10 @@
 
 use redis::{ErrorKind, RedisError, Value};
 
-use super::{address::Topology, reply::foreign};
+use super::{
+    address::{Address, Topology},
+    reply::foreign,
+};
 use crate::StoreError;
 
 /// Whether a failed command may be resent.
@@ -149,12 +152,17 @@ pub(super) fn store_error(error: RedisError) -> StoreError {
 }
 
 /// Converts the error of a new connection. A refused login may be the one at the sentinels; sentinels and clusters
-/// announce addresses that the store's address does not have.
-pub(super) fn connection_error(error: RedisError, topology: &Topology) -> StoreError {
+/// announce addresses that the store's address does not have. The error of a single server names it.
+pub(super) fn connection_error(error: RedisError, address: &Address) -> StoreError {
     let known = store_error(error.clone());
     let text = known.to_string();
     let has = |mark| text.contains(mark);
-    let advice = match topology {
+    let advice = match &address.topology {
+        Topology::Standalone if error.is_io_error() => {
+            let Some(server) = address.nodes.first() else { return known };
+            let of_server = format!("redis at {}: ", server.addr());
+            return known.reworded(text.replacen("redis: ", &of_server, 1));
+        }
         Topology::Sentinel { .. } if has("NOAUTH") => {
             "if a sentinel requires a login, add `&sentinel_password=`"
         }

@@ -195,7 +195,7 @@ impl Link {
                 Ok(live)
             }
             Err(error) => {
-                let error = connection_error(error, &self.address.topology);
+                let error = connection_error(error, &self.address);
                 *last = Some((clock::instant(), error.clone()));
                 Err(error)
             }

@@ -93,11 +93,8 @@ impl RedisStore {
         let advice = self.advice_on_announced(keys).or_else(|| self.advice_on_tls(&error));
         let advice = advice.or_else(|| self.advice_on_master(&error));
         let Some(advice) = advice else { return error };
-        let new = match error.kind() {
-            StoreErrorKind::Timeout => StoreError::timeout,
-            _ => StoreError::unavailable,
-        };
-        new(format!("{error}{advice}")).caused_by(error)
+        let text = format!("{error}{advice}");
+        error.reworded(text)
     }
 
     /// Returns what to set if the node of these keys was not reached at the address that the cluster announces.
