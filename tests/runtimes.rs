@@ -5,6 +5,8 @@
 mod engine;
 #[path = "runtimes/executors.rs"]
 mod executors;
+#[path = "runtimes/forks.rs"]
+mod forks;
 #[path = "runtimes/network.rs"]
 mod network;
 #[path = "runtimes/strangers.rs"]

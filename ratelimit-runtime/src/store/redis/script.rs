@@ -260,16 +260,17 @@ pub(super) fn member_text() -> String {
     format!("{:016x}", u64::from_be_bytes(member_id()))
 }
 
-/// Returns an id for a log member: a random number of this process, and a counter.
+/// Returns an id for a log member: a random number of this process, and a counter. Processes that were forked from one
+/// have its random number and its counter, and only the process id differs.
 pub(super) fn member_id() -> [u8; 8] {
     static PROCESS: Lazy<u32> = Lazy::new(|| {
         use std::hash::{BuildHasher, RandomState};
-        let bytes = RandomState::new().hash_one(std::process::id()).to_le_bytes();
+        let bytes = RandomState::new().hash_one(0).to_le_bytes();
         u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
     });
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes();
-    let process = PROCESS.to_le_bytes();
+    let process = (*PROCESS ^ std::process::id()).to_le_bytes();
     [process[0], process[1], process[2], process[3], count[0], count[1], count[2], count[3]]
 }
 
