@@ -3,13 +3,14 @@
 //!
 //! The thread starts when it is first needed, and ends with the last owner of the engine or at shutdown. After
 //! that the engine accepts no tasks; callers without a runtime that need its timers start another thread, which
-//! ends with the last of them.
+//! ends with the last of them. A forked process starts its own, because it has only the thread that called `fork`.
 
 use std::{
     future::Future,
     io,
     ops::Deref,
     pin::pin,
+    process,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -47,6 +48,8 @@ struct Thread {
 struct Running {
     runtime: Handle,
     stop: Arc<Notify>,
+    /// The process in which it runs: one that is forked from it does not have it.
+    process: u32,
 }
 
 /// A runtime that is used. That of an engine that has ended lasts as long as this value.
@@ -75,7 +78,7 @@ impl Engine {
 
     fn try_runtime(&self) -> io::Result<Runtime> {
         let mut thread = self.thread();
-        let running = match thread.running.upgrade() {
+        let running = match thread.running.upgrade().filter(|running| running.is_here()) {
             Some(running) => running,
             None => {
                 let running = Arc::new(Running::start()?);
@@ -157,7 +160,7 @@ impl Engine {
         let thread = std::mem::take(&mut *self.thread());
         // Callers may use it still.
         if let Some(running) = thread.running.upgrade() {
-            running.stop.notify_one();
+            running.stop();
         }
     }
 
@@ -190,13 +193,24 @@ impl Running {
             runtime.shutdown_background();
         };
         thread::Builder::new().name(NAME.to_owned()).spawn(run)?;
-        Ok(Self { runtime: handle, stop })
+        Ok(Self { runtime: handle, stop, process: process::id() })
+    }
+
+    fn is_here(&self) -> bool {
+        self.process == process::id()
+    }
+
+    fn stop(&self) {
+        // A forked process has no such thread, and the stack that holds its waiter may be that of another one.
+        if self.is_here() {
+            self.stop.notify_one();
+        }
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.stop.notify_one();
+        self.stop();
     }
 }
 

@@ -1,14 +1,17 @@
 //! A process that is forked after its limits were set up, as by a prefork server: threads stay in the parent.
 
 use std::{
+    hint::black_box,
     panic::{AssertUnwindSafe, catch_unwind},
     process::exit,
+    thread,
 };
 
 use fork::{Fork, fork};
 use tests::{alone::alone, eventually, redis_server::RedisServer};
+use tokio::time::timeout;
 
-use crate::world::{SECOND, current_thread, limits, quota};
+use crate::world::{SECOND, current_thread, limits, park_on, quota};
 
 /// Runs this in a fork of this process, and returns the id of that.
 fn in_a_fork(body: impl FnOnce()) -> i32 {
@@ -20,6 +23,32 @@ fn in_a_fork(body: impl FnOnce()) -> i32 {
 
 fn succeeded(id: i32) -> bool {
     fork::waitpid(id).is_ok_and(|status| status == 0)
+}
+
+/// Without a thread of its own, it waited forever.
+#[test]
+fn it_waits_for_permits() {
+    alone("forks::it_waits_for_permits", || {
+        let server = RedisServer::start();
+        let runtime = current_thread();
+        let limits = runtime.block_on(limits(&server.url(), ""));
+        let limiter = limits.limiter("x", quota(1, SECOND));
+        drop(runtime.block_on(limiter.acquire(1)).unwrap());
+        drop(runtime);
+        let child = in_a_fork(|| {
+            // It gets the stack of a thread of the parent.
+            thread::spawn(|| black_box([u8::MAX; 1 << 16])).join().unwrap();
+            let runtime = current_thread();
+            let wait = async { timeout(10 * SECOND, limiter.acquire(1)).await };
+            assert!(!runtime.block_on(wait).unwrap().unwrap().is_degraded());
+            drop(runtime);
+            let waits = thread::spawn(move || park_on(limiter.acquire(1)).unwrap().is_degraded());
+            eventually("a caller without a runtime", 10 * SECOND, || waits.is_finished());
+            assert!(!waits.join().unwrap());
+            drop(limits);
+        });
+        assert!(succeeded(child));
+    });
 }
 
 /// Two forks gave their grants the same ids: the log had one of them, and a permit was lost.

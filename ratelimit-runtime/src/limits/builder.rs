@@ -209,8 +209,9 @@ impl LimitsBuilder {
     /// decides until Redis is available again. A server that does not reply delays the setup by 2 s, or by the `deadline` if
     /// that is longer.
     ///
-    /// Call `fork` before this, not after: in the child, calls that use the parent's limits on Redis can wait forever,
-    /// because the thread that serves them exists only in the parent.
+    /// Call `fork` before this, not after. A child can use its parent's limits with a tokio runtime of its own, but the
+    /// tasks of the setup run only in the parent: the child does not reload the limits file, does not notice the end of an
+    /// outage that began before the fork, and does not count as a process that shares the store.
     ///
     /// # Errors
     ///
