@@ -117,7 +117,9 @@ fn workspace_root(manifest_dir: &Path) -> Option<&Path> {
 /// Returns whether the package comes from a registry, a repository or a vendor directory, or is our
 /// own as verified by `cargo package`: below the workspace, but built as if it were not.
 fn is_foreign(manifest_dir: &Path) -> bool {
-    let packaged = manifest_dir.ancestors().any(|dir| dir.ends_with("target/package"));
+    // The target directory may have any name, and tools that merge also leave such a manifest.
+    let packaged = manifest_dir.parent().is_some_and(|dir| dir.ends_with("package"))
+        && manifest_dir.join("Cargo.toml.orig").exists();
     // Cargo marks the root of a repository, and each package of a registry.
     let fetched = manifest_dir.ancestors().any(|dir| dir.join(".cargo-ok").exists());
     packaged || fetched || manifest_dir.join(".cargo-checksum.json").exists()

@@ -56,7 +56,8 @@ fn a_crate_of_another_project_is_not_checked() {
         &[
             ("Cargo.lock", ""),
             ("ratelimit.yaml", LIMITS),
-            ("target/package/shop-1.0.0/Cargo.toml", ""),
+            // As `cargo package` unpacks it, in any target directory.
+            ("build/package/shop-1.0.0/Cargo.toml.orig", ""),
             ("vendor/shop/.cargo-checksum.json", ""),
             // Cargo marks a repository as a whole.
             ("checkout/.cargo-ok", ""),
@@ -65,9 +66,24 @@ fn a_crate_of_another_project_is_not_checked() {
             ("checkout/crates/shop/Cargo.toml", ""),
         ],
     );
-    for dir in ["target/package/shop-1.0.0", "vendor/shop", "checkout", "checkout/crates/shop"] {
+    for dir in ["build/package/shop-1.0.0", "vendor/shop", "checkout", "checkout/crates/shop"] {
         assert!(lookup(root.join(dir), None).found().is_none(), "{dir}");
         assert!(lookup(root.join(dir), Some("ratelimit.yaml")).found().is_none(), "{dir}");
+    }
+    fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn a_directory_or_a_backup_with_the_name_of_one_is_still_ours() {
+    let files = [
+        ("Cargo.lock", ""),
+        ("ratelimit.yaml", LIMITS),
+        ("package/shop/Cargo.toml", ""),
+        ("app/Cargo.toml.orig", ""),
+    ];
+    let root = workspace("ours", &files);
+    for dir in ["package/shop", "app"] {
+        assert!(lookup(root.join(dir), None).found().is_some(), "{dir}");
     }
     fs::remove_dir_all(root).unwrap();
 }
