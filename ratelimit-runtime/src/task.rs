@@ -37,8 +37,13 @@ pub(crate) fn begin(runtime: &Handle, future: impl Future<Output = ()> + Send + 
         is_woken: AtomicBool::new(false),
         is_over: AtomicBool::new(false),
     };
+    let task = Arc::new(task);
+    // A thread that ends cannot enter a runtime any more.
+    if Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed()) {
+        return task.wake();
+    }
     let _within = runtime.enter();
-    Arc::new(task).step();
+    task.step();
 }
 
 impl Task {

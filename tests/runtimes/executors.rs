@@ -1,16 +1,22 @@
 //! Futures of ours work under any executor: none at all, several in turn, paused time.
 
 use std::{
+    cell::RefCell,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
+    sync::mpsc,
+    thread,
     time::{Duration, Instant},
 };
 
-use ratelimit_runtime::{Limits, Permit, Reason, Rejection, rate_limit};
+use ratelimit_runtime::{Limiter, Limits, Permit, Reason, Rejection, rate_limit};
 use tests::{
     Lateness, poll_once, proxy::Proxy, redis_cluster::RedisCluster, redis_server::RedisServer,
 };
 
-use crate::world::{DEADLINE, HOUR, SECOND, current_thread, limits, ms, park_on, quota};
+use crate::world::{
+    DEADLINE, HOUR, SECOND, current_thread, limits, ms, park_on, patient_limits, quota,
+};
 
 type Call<'a> = Pin<Box<dyn Future<Output = Result<Permit, Rejection>> + 'a>>;
 
@@ -242,4 +248,35 @@ async fn time_that_is_paused_later_does_not_time_calls_out() {
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
     tokio::time::resume();
     assert!(!limiter.try_acquire(1).await.unwrap().is_degraded());
+}
+
+/// Tokio has no context in a thread that drops its last values, and panicked.
+#[test]
+fn a_call_while_a_thread_ends_is_decided() {
+    struct AtTheEnd(Limiter, mpsc::Sender<bool>);
+
+    impl Drop for AtTheEnd {
+        fn drop(&mut self) {
+            let call = AssertUnwindSafe(|| park_on(self.0.try_acquire(1)).is_ok());
+            self.1.send(catch_unwind(call).is_ok_and(|granted| granted)).unwrap();
+        }
+    }
+
+    thread_local!(static LAST: RefCell<Option<AtTheEnd>> = const { RefCell::new(None) });
+
+    let server = RedisServer::start();
+    let limits = park_on(patient_limits(&server.url()));
+    let limiter = limits.limiter("x", quota(5, HOUR));
+    let (granted, all) = mpsc::channel();
+    for _ in 0..5 {
+        let last = AtTheEnd(limiter.clone(), granted.clone());
+        let thread = thread::spawn(|| {
+            LAST.set(Some(last));
+            // Values are dropped in the reverse order of their first use.
+            drop(current_thread().enter());
+        });
+        thread.join().unwrap();
+    }
+    drop(granted);
+    assert_eq!(all.iter().collect::<Vec<_>>(), [true; 5]);
 }
