@@ -104,13 +104,19 @@ impl Clock {
 
     /// Sleeps for `duration` on this clock.
     pub(crate) async fn sleep(&self, duration: Duration) {
+        self.sleep_until(self.now_ms().saturating_add(whole_ms(duration))).await;
+    }
+
+    /// Sleeps until this time. A test may have moved its clock since the time was computed.
+    pub(crate) async fn sleep_until(&self, at_ms: u64) {
         match &self.source {
             Source::System(system) => {
+                let left = Duration::from_millis(at_ms.saturating_sub(self.now_ms()));
                 let here = system.runtime_here();
-                sleep_where(duration, here, || system.now(), || system.runtime_here()).await;
+                sleep_where(left, here, || system.now(), || system.runtime_here()).await;
             }
             #[cfg(any(test, feature = "test-util"))]
-            Source::Manual(manual) => manual.sleep(duration).await,
+            Source::Manual(manual) => manual.sleep_until(at_ms).await,
         }
     }
 
@@ -124,7 +130,7 @@ impl Clock {
         async move {
             #[cfg(any(test, feature = "test-util"))]
             if let Some(manual) = manual {
-                return manual.sleep(duration).await;
+                return manual.sleep_until(manual.now_ms() + whole_ms(duration)).await;
             }
             tokio::time::sleep(duration).await;
         }

@@ -175,3 +175,20 @@ async fn of_calls_that_join_in_any_order_those_without_a_chance_are_rejected_at_
         limiter.delete().await.unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_begins_as_a_test_moves_the_clock_ends() {
+    // The wait was measured from the time after the move, so that only a second one ended it.
+    let clock = ManualClock::new();
+    let limits = embedded_at(&clock, "{}").await;
+    let limiter = limits.limiter("x", quota(1, SECOND));
+    limiter.try_acquire(1).await.unwrap();
+    for n in 0..3_000 {
+        let waiting = limiter.clone();
+        let waiting = tokio::spawn(async move { waiting.acquire(1).await.map(drop) });
+        (0..n % 300).for_each(|_| std::hint::spin_loop());
+        clock.advance(SECOND);
+        let granted = tokio::time::timeout(10 * SECOND, waiting).await;
+        granted.expect("it needs no other move").unwrap().unwrap();
+    }
+}

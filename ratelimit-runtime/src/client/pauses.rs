@@ -94,7 +94,7 @@ impl Turn<'_> {
         }
         let end_ms = self.clock.now_ms().saturating_add(whole_ms(pause));
         tokio::select! {
-            () = self.clock.sleep(pause) => {}
+            () = self.clock.sleep_until(end_ms) => {}
             () = self.paused_beyond(end_ms) => {}
         }
     }
@@ -124,11 +124,10 @@ impl Turn<'_> {
             false => Poll::Pending,
         });
         let end_ms = self.pauses.until_ms(self.name).saturating_add(whole_ms(GRACE));
-        let grace = Duration::from_millis(end_ms.saturating_sub(self.clock.now_ms()));
         tokio::select! {
             biased;
             () = first => {}
-            () = self.clock.sleep(grace) => {}
+            () = self.clock.sleep_until(end_ms) => {}
         }
     }
 

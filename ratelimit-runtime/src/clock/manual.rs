@@ -147,12 +147,11 @@ impl ManualClock {
         self.0.now_ms.load(Ordering::SeqCst)
     }
 
-    pub(super) async fn sleep(&self, duration: Duration) {
-        let until = self.now_ms() + whole_ms(duration);
+    pub(super) async fn sleep_until(&self, at_ms: u64) {
         loop {
             let mut moved = pin!(self.0.moved.notified());
             moved.as_mut().enable();
-            if self.now_ms() >= until {
+            if self.now_ms() >= at_ms {
                 return;
             }
             moved.await;

@@ -31,7 +31,7 @@ use tokio::{runtime::Id, sync::Notify};
 use self::{
     begun::Begun,
     chair::Chair,
-    due::Due,
+    due::{Due, look_at},
     line::{Line, Part, Place, Slot},
     turn::Turn,
     waited::Waited,
@@ -370,15 +370,6 @@ fn blocked(
         longest = longest.max((after, position));
     }
     Blocked::For(Delay { position: longest.1, at: now.saturating_add(longest.0), lag, degraded })
-}
-
-/// Returns when to query the store again for a call that waits until `at`: other processes may free
-/// permits early. May be later than that. A `degraded` decision may be over much earlier, with the outage.
-fn look_at(limits: &Services, at: u64, degraded: bool) -> u64 {
-    let now = limits.clock.now_ms();
-    let wait = Duration::from_millis(at.saturating_sub(now));
-    let after = if degraded { LOOK_AGAIN } else { limits.store.look_again_after(wait) };
-    now.saturating_add(whole_ms(after))
 }
 
 /// Waits in the queue of one claim, and in any queue that the caller is moved to from there.

@@ -8,7 +8,7 @@ use std::{
 
 use ratelimit_spec::Wait;
 
-use super::{Begun, Delay, Due, Granted, Place, Ready, Slot, Ticket, look_at, until};
+use super::{Begun, Delay, Due, Granted, Place, Ready, Slot, Ticket, until};
 use crate::{
     Reason, Rejection,
     limiter::{Core, plan::Claim, services::Services},
@@ -92,8 +92,8 @@ impl Chair {
             }
         }
         // A reservation is made immediately; any other request is made when it can be granted.
-        let (reserves, later) = (core.pace(limits).is_some(), Due::at(at, lag));
-        let later = later.asked_by(look_at(limits, at, degraded));
+        let (reserves, later) =
+            (core.pace(limits).is_some(), Due::of_reply(limits, at, lag, degraded));
         let mut state = self.state();
         if matches!(state.answer, Answer::Over) {
             return Ok(());

@@ -116,8 +116,7 @@ impl Driver {
                 Step::End => u64::MAX,
                 Step::Sleep(wake) => wake,
             };
-            let now = limits.clock.now_ms();
-            let sleep = limits.clock.sleep(Duration::from_millis(wake.saturating_sub(now)));
+            let sleep = limits.clock.sleep_until(wake);
             let sleep = pin!(async {
                 if wake < u64::MAX { sleep.await } else { std::future::pending().await }
             });
@@ -281,7 +280,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
                 if Arc::ptr_eq(&claims[position].core, &core)
                     && (degraded || !chair.is_overtaken(begun.at, at)) =>
             {
-                let due = Due::at(at, lag).asked_by(look_at(&limits, at, degraded));
+                let due = Due::of_reply(&limits, at, lag, degraded);
                 core.queue.change(|line| line.answered(due));
                 return;
             }
@@ -298,7 +297,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
             }
         },
     };
-    let again = Due::at(again, lag).asked_by(look_at(&limits, again, degraded.unwrap_or(false)));
+    let again = Due::of_reply(&limits, again, lag, degraded.unwrap_or(false));
     core.queue.change(|line| line.served(number, now, again));
     let unused = match outcome {
         Ok(granted) => chair.receive(&limits, first, granted, None),
