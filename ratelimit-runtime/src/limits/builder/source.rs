@@ -11,14 +11,12 @@ impl LimitsBuilder {
     ///
     /// # Examples
     ///
-    /// ```
-    /// use ratelimit_runtime::{Limits, ProblemKind};
+    /// ```no_run
+    /// use ratelimit_runtime::Limits;
     ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() {
-    /// let builder = Limits::builder().memory().limits_file("deploy/ratelimit.yaml");
-    /// let error = builder.build().await.unwrap_err();
-    /// assert_eq!(error.problems()[0].kind(), ProblemKind::File);
+    /// # async fn setup() -> Result<(), ratelimit_runtime::SetupError> {
+    /// let limits = Limits::builder().limits_file("deploy/ratelimit.yaml").install().await?;
+    /// # Ok(())
     /// # }
     /// ```
     #[cfg(feature = "limits-file")]
