@@ -268,10 +268,7 @@ async fn attempt(
     waited: &mut Option<Waited>,
 ) -> Outcome {
     let first = match refusals {
-        Some(refusals) => {
-            let times = (begun.at, lag(limits, begun.at));
-            Err(blocked(limits, &claims, refusals, times, |_| false))
-        }
+        Some(refusals) => Err(blocked(&claims, refusals, Times::now(limits, begun.at), |_| false)),
         None => first_try(limits, &claims, begun.at).await,
     };
     match first {
@@ -289,6 +286,21 @@ enum Blocked {
     By(usize, Rejection),
 }
 
+/// When a call began and when its refusals were received, in milliseconds, and the lag as in [`Due`] at that time.
+struct Times {
+    started: u64,
+    now: u64,
+    lag: u64,
+}
+
+impl Times {
+    /// The times of a call whose refusals are received now.
+    fn now(limits: &Services, started: u64) -> Self {
+        let now = limits.clock.now_ms();
+        Self { started, now, lag: lag(limits, started, now) }
+    }
+}
+
 /// The wait of a claim.
 #[derive(Clone, Copy, Debug)]
 struct Delay {
@@ -300,12 +312,12 @@ struct Delay {
     degraded: bool,
 }
 
-/// Returns how much earlier permits may be free than a reply to a query of this time reports, in
+/// Returns how much earlier permits may be free than a reply, received now, to a query of this time reports, in
 /// milliseconds: the store's times start when it decided, in whole milliseconds of its own clock. A
 /// wait that may end in time is not too long.
-fn lag(limits: &Services, asked_at: u64) -> u64 {
+fn lag(limits: &Services, asked_at: u64, now: u64) -> u64 {
     let tick = u64::from(limits.store.is_shared());
-    limits.clock.now_ms().saturating_sub(asked_at) + tick
+    now.saturating_sub(asked_at) + tick
 }
 
 async fn first_try(
@@ -331,8 +343,7 @@ async fn first_try(
             _ => Blocked::For(Delay { position, at: started, lag: 0, degraded: false }),
         });
     }
-    let refused =
-        |refusals| blocked(limits, claims, refusals, (started, lag(limits, started)), |_| false);
+    let refused = |refusals| blocked(claims, refusals, Times::now(limits, started), |_| false);
     decide(limits, claims).await.map_err(refused)
 }
 
@@ -340,13 +351,11 @@ async fn first_try(
 /// otherwise the call waits for the claim with the longest wait. A call that `overtakes` what is
 /// reserved for others waits for less long than the store reports: its queue finds out for how long.
 fn blocked(
-    limits: &Services,
     claims: &[Claim],
     refusals: Refusals,
-    (started, lag): (u64, u64),
+    Times { started, now, lag }: Times,
     overtakes: impl Fn(usize) -> bool,
 ) -> Blocked {
-    let now = limits.clock.now_ms();
     let latest = refusals.iter().filter_map(|(_, why)| why.retry_after()).max();
     let refused = |reason, refusal| Rejection::refused(reason, refusal).not_before(latest);
     let (mut longest, mut degraded) = ((0, 0), false);

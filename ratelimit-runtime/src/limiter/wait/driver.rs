@@ -11,7 +11,7 @@ use std::{
 use tokio::runtime::{Handle, Id};
 
 use super::{
-    Blocked, Core, Delay, Due, LOOK_AGAIN, Place, Slot, Ticket, blocked,
+    Blocked, Core, Delay, Due, LOOK_AGAIN, Place, Slot, Ticket, Times, blocked,
     chair::{Chair, Received},
     decide, lag,
     line::{Leaving, Step},
@@ -262,19 +262,20 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     let begun = chair.begun.again(&limits, claims);
     let (since, late) = (chair.begun.at, core.queue.waiting().line().lag());
     let result = decide(&limits, claims).await;
-    let (now, lag) = (limits.clock.now_ms(), lag(&limits, begun.at));
+    let now = limits.clock.now_ms();
+    let lag = lag(&limits, begun.at, now);
     let degraded = is_degraded(&result);
     if let Some(degraded) = degraded {
         core.queue.waiting().polling.store(degraded, Ordering::Release);
     }
-    let times = (since, late + lag);
+    let times = Times { started: since, now, lag: late + lag };
     let overtakes = |position: usize| chair.overtakes(&core, first + position);
     let (outcome, again) = match result {
         Ok(granted) => {
             let again = granted.first().filter(|_| granted.len() == 1).map(|got| got.again_ms);
             (Ok(granted), now.saturating_add(again.unwrap_or(0)))
         }
-        Err(refusals) => match blocked(&limits, claims, refusals, times, overtakes) {
+        Err(refusals) => match blocked(claims, refusals, times, overtakes) {
             Blocked::By(position, rejection) => (Err((first + position, rejection)), now),
             Blocked::For(Delay { position, at, degraded, .. })
                 if Arc::ptr_eq(&claims[position].core, &core)
@@ -324,7 +325,7 @@ fn is_degraded(result: &Result<Vec<Granted>, Refusals>) -> Option<bool> {
 /// Reserves permits for the callers at the head.
 async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until: Option<u64>) {
     let (asked_at, sent) = (limits.clock.now_ms(), clock::instant());
-    let tick = lag(&limits, asked_at);
+    let tick = lag(&limits, asked_at, asked_at);
     let within_ms =
         until.map_or(u64::MAX, |until| until.saturating_add(tick).saturating_sub(asked_at));
     let reserved = core.reserve(&limits, &costs, within_ms).await;
@@ -336,7 +337,7 @@ async fn reserve(core: Arc<Core>, limits: Arc<Services>, costs: Vec<u32>, until:
         core.queue.change(|line| line.answered(Due::at(now, 0)));
         return;
     };
-    let lag = lag(&limits, asked_at);
+    let lag = lag(&limits, asked_at, now);
     waiting.note_round_trip(u64::try_from(sent.elapsed().as_micros()).unwrap_or(u64::MAX));
     let again = now.saturating_add(reserved.refused_for_ms.unwrap_or(0));
     let again = Due::at(again, lag).asked_by(now + whole_ms(LOOK_AGAIN));
