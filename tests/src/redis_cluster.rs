@@ -140,7 +140,8 @@ impl RedisCluster {
         eventually("the replica takes over", AGREEMENT, || node.info("role") == "master");
     }
 
-    /// Waits until every running node reports that the cluster is in order.
+    /// Waits until every running node reports that the cluster is in order, and knows who serves each slot: with
+    /// `cluster-require-full-coverage no` it reports that before.
     ///
     /// # Panics
     ///
@@ -150,6 +151,7 @@ impl RedisCluster {
             self.running().all(|node| {
                 let info: String = node.try_cli(&["cluster", "info"]).unwrap_or_default();
                 field_of(&info, "cluster_state") == "ok"
+                    && field_of(&info, "cluster_slots_assigned") == "16384"
             })
         });
     }
