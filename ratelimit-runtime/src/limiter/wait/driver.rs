@@ -262,8 +262,7 @@ async fn ask(core: Arc<Core>, limits: Arc<Services>) {
     let begun = chair.begun.again(&limits, claims);
     let (since, late) = (chair.begun.at, core.queue.waiting().line().lag());
     let result = decide(&limits, claims).await;
-    let now = limits.clock.now_ms();
-    let lag = lag(&limits, begun.at, now);
+    let Times { now, lag, .. } = Times::now(&limits, begun.at);
     let degraded = is_degraded(&result);
     if let Some(degraded) = degraded {
         core.queue.waiting().polling.store(degraded, Ordering::Release);
