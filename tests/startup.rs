@@ -186,6 +186,9 @@ async fn the_file_goes_before_the_annotation_field_by_field() {
     }
 }
 
+/// What the program says that finds all permits free.
+const ALONE: &str = "first ok, ok\nsecond Limited, Limited\nthird ok, ok\nfourth ok, ok\n";
+
 fn unattended(variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unattended"));
     command.env_remove("REDIS_URL").env_remove("RATELIMIT_STORE").env_remove("RATELIMIT_LIMITS");
@@ -199,17 +202,20 @@ fn said(output: &Output) -> String {
 #[test]
 fn a_program_that_installs_nothing_is_limited_all_the_same() {
     let output = unattended(&[]);
-    assert_eq!(said(&output), "first ok\nsecond Limited\nforever ok\n");
+    assert_eq!(said(&output), ALONE);
     let server = RedisServer::start();
     // On a busy machine, connecting takes longer than the default deadline.
     let patient = LimitsFile::new("deadline: 5s\n");
     let limits = ("RATELIMIT_LIMITS", patient.path().to_str().unwrap());
     let output = unattended(&[limits, ("REDIS_URL", &server.url())]);
-    assert_eq!(said(&output), "first ok\nsecond Limited\nforever ok\n");
+    assert_eq!(said(&output), ALONE);
     assert_eq!(server.cli::<String>(&["HGET", "unattended", "rate"]), "1");
     // Another process finds the permit taken.
     let output = unattended(&[limits, ("RATELIMIT_STORE", &server.url())]);
-    assert_eq!(said(&output), "first Limited\nsecond Limited\nforever ok\n");
+    assert_eq!(
+        said(&output),
+        "first Limited, Limited\nsecond Limited, Limited\nthird ok, ok\nfourth ok, ok\n"
+    );
 }
 
 #[test]
@@ -230,7 +236,9 @@ fn a_program_that_installs_nothing_and_cannot_read_its_limits_says_so_with_each_
     std::fs::remove_file(path).unwrap();
     // What cannot refuse is limited by its annotation, in the process.
     let said = said(&output);
-    assert_eq!(said, "first StoreMisconfigured\nsecond StoreMisconfigured\nforever ok\n");
+    let expected = ["first", "second", "third", "fourth"]
+        .map(|call| format!("{call} StoreMisconfigured, StoreMisconfigured\n"));
+    assert_eq!(said, expected.concat());
 }
 
 fn disagreeing() -> Command {

@@ -8,8 +8,26 @@ async fn fallible() -> Result<(), Rejection> {
     Ok(())
 }
 
+#[rate_limit(key = "unattended:{user}", rate = 1, per = "1h", wait = "none")]
+async fn fallible_of(user: &str) -> Result<(), Rejection> {
+    Ok(())
+}
+
 #[rate_limit(key = "unattended-forever", rate = 9, per = "1h")]
 async fn infallible() {}
+
+#[rate_limit(key = "unattended-forever:{user}", rate = 9, per = "1h")]
+async fn infallible_of(user: &str) {}
+
+#[rate_limit(key = "unattended-forever", rate = 9, per = "1h", wait = "none")]
+async fn shared() -> Result<(), Rejection> {
+    Ok(())
+}
+
+#[rate_limit(key = "unattended-forever:{user}", rate = 9, per = "1h", wait = "none")]
+async fn shared_of(user: &str) -> Result<(), Rejection> {
+    Ok(())
+}
 
 #[tokio::main]
 async fn main() {
@@ -18,12 +36,16 @@ async fn main() {
         let error = Limits::builder().install().await.unwrap_err();
         return println!("{error}");
     }
+    let said = |result: Result<(), Rejection>| match result {
+        Ok(()) => "ok".to_owned(),
+        Err(rejection) => format!("{:?}", rejection.reason()),
+    };
     for call in ["first", "second"] {
-        match fallible().await {
-            Ok(()) => println!("{call} ok"),
-            Err(rejection) => println!("{call} {:?}", rejection.reason()),
-        }
+        println!("{call} {}, {}", said(fallible().await), said(fallible_of("ada").await));
     }
     infallible().await;
-    println!("forever ok");
+    infallible_of("ada").await;
+    for call in ["third", "fourth"] {
+        println!("{call} {}, {}", said(shared().await), said(shared_of("ada").await));
+    }
 }

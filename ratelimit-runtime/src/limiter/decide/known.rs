@@ -99,7 +99,7 @@ fn begin(
     permits: u32,
     given: Option<&Settings>,
 ) -> Option<(Reply, Rejects)> {
-    store.health().ok()?;
+    store.health().ok().filter(|()| limits.broken.is_none())?;
     let rule = Rule::common(limits, family, name, given)?;
     let numbers = rule.numbers.as_ref().ok()?;
     let counted = numbers.config.mode == Mode::Overall && !numbers.follow;
