@@ -331,6 +331,23 @@ async fn a_layer_and_a_function_with_one_template_share_a_limiter() {
     assert_eq!((limiter.allowed, limiter.rejected), (3, 2));
 }
 
+/// A name of a template is counted without a limiter of its own once another one has made their configuration.
+#[tokio::test]
+async fn a_disabled_limiter_of_a_template_admits_every_call() {
+    let (limits, _) = by_file("limiters: { \"find:{user}\": { enabled: false } }").await;
+    let limit = Limit::new("find:{user}", quota(3, MINUTE)).key("user", |_| 7).limits(&limits);
+    let calls = async {
+        for call in 0..8 {
+            let user = 7 + call % 2;
+            find(user).await.unwrap_or_else(|rejection| panic!("call {call}: {rejection}"));
+        }
+    };
+    limits.scope(calls).await;
+    for _ in 0..4 {
+        assert_eq!(status(&limit, request()).await, 200);
+    }
+}
+
 /// It was an event of the first request, as for a name that exists only then.
 #[tokio::test]
 async fn an_entry_that_does_not_fit_a_layer_is_refused_like_that_of_a_function() {

@@ -99,12 +99,14 @@ fn begin(
     permits: u32,
     given: Option<&Settings>,
 ) -> Option<(Reply, Rejects)> {
-    store.health().ok().filter(|()| limits.broken.is_none())?;
+    store.health().ok()?;
     let rule = Rule::common(limits, family, name, given)?;
     let numbers = rule.numbers.as_ref().ok()?;
     let counted = numbers.config.mode == Mode::Overall && !numbers.follow;
     let is_plain = rule.penalty().is_none() && !rule.is_shadowed();
-    if !counted || rule.generation != generation || !is_plain {
+    // What `Core::ready` answers without counting.
+    let is_answered = limits.broken.is_some() || !numbers.effective.set.enabled();
+    if !counted || rule.generation != generation || !is_plain || is_answered {
         return None;
     }
     let keys = StateKeys::new([&*limits.key_prefix, name].concat());
