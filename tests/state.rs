@@ -4,6 +4,8 @@
 
 #[path = "state/absurd.rs"]
 mod absurd;
+#[path = "state/unsupported.rs"]
+mod unsupported;
 
 use std::time::Duration;
 

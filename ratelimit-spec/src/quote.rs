@@ -7,7 +7,8 @@ const MAX_SHOWN: usize = 60;
 
 /// Shows a text in backticks, on one line and shortened: a message must stay readable, and a
 /// terminal intact, for any text.
-pub(crate) struct Quoted<'a>(pub(crate) &'a str);
+#[derive(Debug)]
+pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

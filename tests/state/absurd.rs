@@ -189,42 +189,6 @@ async fn a_counter_far_below_its_log_is_healed_after_a_window() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_algorithm_of_a_later_version_is_reported_in_each_mode() {
-    // With the mode `per_client`, it counted as an outage, and calls were admitted.
-    let server = RedisServer::start();
-    let limits = limits(&server).await;
-    for (mode, algorithm) in
-        ["0", "1"].iter().flat_map(|mode| ["gcra", "X-1", ""].map(|of| (mode, of)))
-    {
-        let limiter = limits.limiter(&format!("{mode}:{algorithm}"), quota(3));
-        let permit = limiter.try_acquire(1).await.unwrap();
-        let _: i64 = server.cli(&["HSET", limiter.name(), "type", mode, "algorithm", algorithm]);
-        let text = format!("`{mode}/{algorithm}`, which this process does not support");
-        for rejection in [limiter.try_acquire(1).await.map(drop), limiter.peek(1).await.map(drop)] {
-            let rejection = rejection.unwrap_err();
-            assert_eq!(rejection.reason(), Reason::StoreMisconfigured, "{text}: {rejection}");
-            assert!(rejection.to_string().contains(&text), "{rejection}");
-        }
-        let errors = [
-            limiter.available_permits().await.map(drop),
-            limiter.release(1).await.map(drop),
-            limiter.charge(1).await.map(drop),
-            limiter.config().await.map(drop),
-        ];
-        for error in errors.map(Result::unwrap_err) {
-            assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{error}");
-            assert!(error.to_string().contains(&text), "{error}");
-        }
-        // A refund reads no more than it needs.
-        if *mode == "0" {
-            let _: i64 = server.cli(&["HSET", limiter.name(), "state", "of a later version"]);
-            let error = permit.give_back().await.unwrap_err().to_string();
-            assert!(error.contains(&text), "{error}");
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_keep_alive_with_a_fraction_is_repaired() {
     let server = RedisServer::start();
     let limits = limits(&server).await;

@@ -26,6 +26,7 @@ mod startup;
 mod windows;
 
 use std::{
+    borrow::Cow,
     fmt,
     pin::pin,
     sync::{Arc, atomic::AtomicBool},
@@ -242,9 +243,9 @@ fn write_words(config: Config, when: WriteWhen, state: KeepState, hold_ms: u64) 
 }
 
 /// Reads the reply of `lua/read.lua`.
-fn read_config(words: &[String]) -> Result<Option<StoredConfig>, StoreError> {
+fn read_config(words: &[Cow<'_, str>]) -> Result<Option<StoredConfig>, StoreError> {
     let [rate, per_ms, rule, keep_alive_ms, held_for_ms] = words else { return Ok(None) };
-    let number = |word: &String| word.parse::<u64>().map_err(|_| reply::foreign());
+    let number = |word: &str| word.parse::<u64>().map_err(|_| reply::foreign());
     let config = rule::read_rule(rule, number(rate)?, number(per_ms)?);
     let config = config.ok_or_else(|| reply::unknown_rule(rule))?;
     Ok(Some(StoredConfig {
@@ -338,7 +339,9 @@ impl Store for RedisStore {
     }
 
     async fn read(&self, keys: &StateKeys) -> Result<Option<StoredConfig>, StoreError> {
-        let words: Vec<String> = self.tell(&Tell::new(&READ, keys, Vec::new())).await?;
+        let words: Vec<Vec<u8>> = self.tell(&Tell::new(&READ, keys, Vec::new())).await?;
+        // Other programs may have written bytes that are not text.
+        let words: Vec<_> = words.iter().map(|word| String::from_utf8_lossy(word)).collect();
         read_config(&words)
     }
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use ratelimit_spec::{
-    HeaderName, LimitsFile, Network, Step, check_prefix, expand_env, format_duration,
+    HeaderName, LimitsFile, Network, Quoted, Step, check_prefix, expand_env, format_duration,
     limits_file::{check_deadline, check_max_remembered, check_revision},
 };
 
@@ -144,7 +144,7 @@ impl LimitsBuilder {
     fn checked_prefix(&self, loaded: Option<&LoadedFile>) -> Result<String, Box<Problem>> {
         let checked = |prefix: String| match check_prefix(&prefix) {
             Ok(()) => Ok(prefix),
-            Err(why) => Err(refused("key_prefix", format!("`{}`: {why}", prefix.escape_debug()))),
+            Err(why) => Err(refused("key_prefix", format!("{}: {why}", Quoted(&prefix)))),
         };
         match (&self.key_prefix, written(loaded, |limits| &limits.key_prefix)) {
             (Some(prefix), _) => checked(prefix.clone()),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ratelimit_spec::Quoted;
 use redis::Value;
 
 use super::rule::read_rule;
@@ -270,8 +271,9 @@ pub(super) fn foreign() -> StoreError {
 /// The error for an algorithm or a calendar of a later version, or of a version with other zones.
 pub(super) fn unknown_rule(rule: &str) -> StoreError {
     StoreError::misconfigured(format!(
-        "redis: the limiter uses `{rule}`, which this process does not support; run the same version \
-         everywhere, or set a quota that every version supports"
+        "redis: the limiter uses {}, which this process does not support; run the same version everywhere, or set a \
+         quota that every version supports",
+        Quoted(rule)
     ))
 }
 
