@@ -6,19 +6,31 @@ use std::fmt::{self, Write};
 const MAX_SHOWN: usize = 60;
 
 /// Shows a text in backticks, on one line and shortened: a message must stay readable, and a
-/// terminal intact, for any text.
+/// terminal intact, for any text. Of an address that may contain a password it shows only the scheme: the
+/// store may be written in a place where any text is quoted.
 #[derive(Debug)]
 pub struct Quoted<'a>(pub &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (shown, hidden) = match login_of(self.0) {
+            Some(at) => (&self.0[..at], "***"),
+            None => (self.0, ""),
+        };
         f.write_char('`')?;
-        write_on_one_line(f, self.0.chars().take(MAX_SHOWN))?;
-        if self.0.chars().nth(MAX_SHOWN).is_some() {
-            f.write_char('…')?;
+        write_on_one_line(f, shown.chars().take(MAX_SHOWN))?;
+        match shown.chars().nth(MAX_SHOWN) {
+            Some(_) => f.write_char('…')?,
+            None => f.write_str(hidden)?,
         }
         f.write_char('`')
     }
+}
+
+/// Returns where the part after the scheme begins, if the text is an address with a login or with parameters.
+fn login_of(text: &str) -> Option<usize> {
+    let at = text.find("://")? + "://".len();
+    text[at..].contains(['@', '=']).then_some(at)
 }
 
 /// Writes a text with its control characters escaped, so that it is one line and does no harm to a terminal.
@@ -57,6 +69,20 @@ mod tests {
         assert_eq!(Quoted("a\n\0\u{1b}[31m").to_string(), "`a\\n\\u{0}\\u{1b}[31m`");
         assert_eq!(Quoted(&"é".repeat(61)).to_string(), format!("`{}…`", "é".repeat(60)));
         assert_eq!(Quoted(&"é".repeat(60)).to_string(), format!("`{}`", "é".repeat(60)));
+    }
+
+    #[test]
+    fn a_password_in_an_address_is_not_repeated() {
+        for (text, shown) in [
+            ("redis://:secret@h/0", "`redis://***`"),
+            ("store:redis://u:secret@h", "`store:redis://***`"),
+            ("unix:///a.sock?pass=secret", "`unix://***`"),
+            ("redis://h:6379/0", "`redis://h:6379/0`"),
+            ("https://{host}", "`https://{host}`"),
+            ("ann@example.com", "`ann@example.com`"),
+        ] {
+            assert_eq!(Quoted(text).to_string(), shown);
+        }
     }
 
     #[test]

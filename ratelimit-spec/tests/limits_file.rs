@@ -1090,6 +1090,15 @@ fn a_secret_in_the_file_is_not_repeated() {
         format!("store: {{ url: {url} }}\n"),
         format!("store: {url}\nb\nc: 2\n"),
         format!("store: \"{url}\\q\"\n"),
+        // An address in the wrong place, or without the space before it.
+        format!("limiters:\n  orders: {{ rate: 1, per: 1s }}\n  store: {url}\n"),
+        format!("limiters: {{}}\ndefault:\n  wait: {url}\n"),
+        format!("limiters:\n  orders: {{ rate: {url} }}\n"),
+        format!("limiters:\n  orders: unix:///a.sock?pass={secret}\n"),
+        format!("{{ store:{url}, limiters: {{}} }}\n"),
+        format!("{{ store={url}, limiters: {{}} }}\n"),
+        format!("store:{url}:\nlimiters: {{}}\n"),
+        format!("{url}:\n"),
     ] {
         let report = report(&text);
         assert!(!report.starts_with("no problem") && !report.contains(secret), "{report}");
