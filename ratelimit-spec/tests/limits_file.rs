@@ -864,6 +864,12 @@ fn keys_and_prefixes_must_match_something() {
     ]);
     let long = format!("prefixes:\n  - prefix: {}\n", "a".repeat(481));
     assert_eq!(report(&long), "2:13: `prefix` has 481 bytes; write at most 480");
+    let long = "a".repeat(100_000);
+    let limiter = "limiters:\n  \"orders:{id}\":\n    overrides:\n";
+    assert_eq!(
+        report(&format!("{limiter}      - key: orders:{long}*\n      - prefix: x{long}\n")),
+        "4:14: `key` has 100008 bytes; write at most 480\n5:17: `prefix` has 100001 bytes; write at most 480"
+    );
 }
 
 #[test]

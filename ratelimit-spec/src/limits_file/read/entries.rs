@@ -149,6 +149,8 @@ fn names_of(field: &Field<'_>, report: &mut Report) -> Option<Match> {
             let (name, n_bytes) = (field.name, text.len());
             format!("`{name}` has {n_bytes} bytes; write at most {MAX_NAME}")
         });
+        // It is no name of any limiter, and its text is too long for a message.
+        return None;
     }
     Some(matches(text.to_owned()))
 }
