@@ -987,8 +987,37 @@ fn yaml_that_is_none_says_what_is_missing() {
         ("a:\n  -\t1\n", "2:4: tab after `-`; write a space"),
         ("prefixes:\n  - \tprefix: a\n", "2:5: tab after `-`; write a space"),
         ("a:\n  -\t# b\n    1\n", "2:4: tab after `-`; write a space"),
-        ("a: \"\\q\"\n", "1:5: not valid YAML: found unknown escape character"),
     ]);
+}
+
+/// The messages of the parser name no way out.
+#[test]
+fn what_only_the_parser_rejects_has_advice_too() {
+    let own_key = "write a list (`- `) below a key of its own, such as `overrides:`";
+    let inside = "write each field inside an entry of the list (`- `), or align it with the key above the list";
+    let escapes = "write text with backslashes in single quotes";
+    let long = "write the key at the start of a line, with at most 1024 characters";
+    let key = "k".repeat(1025);
+    for (text, position, advice) in [
+        ("limiters:\n  \"a:{b}\":\n    rate: 5\n    - key: a:1\n      rate: 3\n", "4:5", own_key),
+        ("limiters:\n  \"a:{b}\":\n    - key: a:1\n      rate: 3\n    rate: 5\n", "5:5", inside),
+        ("prefixes:\n  - prefix: a\n    rate: 1\n  rate: 3\n", "4:3", inside),
+        ("prefixes:\n  -\n  rate: 3\n", "3:3", inside),
+        ("- store: memory\nlimiters:\n", "2:1", inside),
+        ("prefixes: - a\n", "1:11", "begin the list on the next line"),
+        ("tls_ca: \"C:\\shop\\ca.pem\"\n", "1:12", escapes),
+        ("tls_ca: \"C:\\users\\ca.pem\"\n", "1:14", escapes),
+        ("tls_ca: \"\\ud800\"\n", "1:12", escapes),
+        ("--- a: 1\n", "1:6", long),
+        (&format!("{key}: 1\n"), "1:1026", long),
+        (&format!("a: 1\n\"{key}\": 1\n"), "2:1028", long),
+        ("a: { b: {c}: 5 }\n", "1:12", "quote text with special characters"),
+    ] {
+        let report = report(text);
+        let is_expected = report.starts_with(&format!("{position}: not valid YAML: "))
+            && report.ends_with(&format!("; {advice}"));
+        assert!(is_expected, "{text:?}: {report}");
+    }
 }
 
 #[test]

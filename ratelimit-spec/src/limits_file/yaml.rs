@@ -7,6 +7,23 @@ use outline::{Inside, Outline};
 mod outline;
 mod scan;
 
+/// What to write instead of what only the parser rejects, by a part of its message.
+const ADVICE: &[(&str, &str)] = &[
+    ("'-' indicator", BESIDE_A_LIST),
+    ("node content", BESIDE_A_LIST),
+    ("expected key", "write a list (`- `) below a key of its own, such as `overrides:`"),
+    ("sequence entries", "begin the list on the next line"),
+    ("escape", NO_ESCAPES),
+    ("hexadecimal", NO_ESCAPES),
+    ("mapping values", LONG_KEY),
+    ("find expected ':'", LONG_KEY),
+];
+
+const BESIDE_A_LIST: &str =
+    "write each field inside an entry of the list (`- `), or align it with the key above the list";
+const NO_ESCAPES: &str = "write text with backslashes in single quotes";
+const LONG_KEY: &str = "write the key at the start of a line, with at most 1024 characters";
+
 /// Reads the values and their positions.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let tokens = scan::scan(text)?;
@@ -27,7 +44,10 @@ impl Node {
             let message = error.to_string();
             // `Problem` shows the position; the context after it is in the parser's own terms.
             let what = message.split(" at line ").next().unwrap_or_default();
-            Problem { position, message: format!("not valid YAML: {what}"), is_syntax: true }
+            let advice = ADVICE.iter().find(|(part, _)| what.contains(part));
+            let advice = advice.map_or("quote text with special characters", |(_, advice)| advice);
+            let message = format!("not valid YAML: {what}; {advice}");
+            Problem { position, message, is_syntax: true }
         })
     }
 
