@@ -92,6 +92,22 @@ async fn a_typo_is_an_error_that_names_the_limiter() {
     );
 }
 
+/// The advice was to keep it, as the name of another limiter.
+#[tokio::test]
+async fn an_invalid_key_is_reported_once() {
+    for yaml in [
+        "limiters:\n  \"orders:{user_id\": { rate: 1 }\n",
+        "unmatched: error\nlimiters:\n  \"exports:{user_id\": { rate: 1 }\n",
+    ] {
+        let error = refused(yaml).await;
+        assert!(
+            error.ends_with("unclosed `{` in the key; write `{{` for a literal brace"),
+            "{error}"
+        );
+        assert!(!error.contains("matches no limiter"), "{error}");
+    }
+}
+
 #[tokio::test]
 async fn an_entry_beside_its_template_is_pointed_to_the_overrides() {
     let (_, events) =

@@ -277,10 +277,11 @@ fn limiters(field: &Field<'_>, shape: Shape, report: &mut Report) -> Vec<Limiter
         });
     }
     let fields = fields.iter().take(MAX_LIMITERS);
-    fields.map(|field| limiter(field, report)).collect()
+    fields.filter_map(|field| limiter(field, report)).collect()
 }
 
-fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
+/// Reads a limiter, left out if its key is invalid: no further message about the key would help.
+fn limiter(entry: &Field<'_>, report: &mut Report) -> Option<LimiterEntry> {
     let key = entry.name;
     let template = Template::parse(key);
     if let Err(error) = &template {
@@ -303,9 +304,9 @@ fn limiter(entry: &Field<'_>, report: &mut Report) -> LimiterEntry {
     }
     let settings = reader.finish(&Settings::default(), report);
     let overrides = overrides
-        .map(|field| entries::overrides(&field, key, template.ok().as_ref(), &settings, report))
+        .map(|field| entries::overrides(&field, key, template.as_ref().ok(), &settings, report))
         .unwrap_or_default();
-    LimiterEntry { key: key.to_owned(), settings, overrides }
+    template.is_ok().then(|| LimiterEntry { key: key.to_owned(), settings, overrides })
 }
 
 /// Returns the fields of a limiter or of the default.
