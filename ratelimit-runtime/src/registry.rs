@@ -129,13 +129,13 @@ impl Registry {
     /// Returns the key template of an entry of the limits file that has no annotation. Names with a prefix are
     /// those of `keys`.
     pub(crate) fn written(&self, label: Label, keys: Keys) -> Arc<Family> {
-        let keys = match label.key().map(Template::parse) {
-            Some(Ok(template)) => Keys::of(&template),
-            Some(Err(_)) => Keys::Many,
-            None => keys,
-        };
-        let make = |label| Family::unannotated(label, keys);
-        Arc::clone(&self.declared(label, make).family)
+        Arc::clone(&self.declared(label, |label| unannotated(label, keys)).family)
+    }
+
+    /// Returns a key template for a report. It is not kept: a report would otherwise decide which keys the next one lists.
+    pub(crate) fn reported(&self, label: Label) -> Arc<Family> {
+        let known = self.lock().by_label.get(&label).map(|declared| Arc::clone(&declared.family));
+        known.unwrap_or_else(|| Arc::new(unannotated(label, Keys::Many)))
     }
 
     /// Returns the limiter of a key without placeholders, if it is cached.
@@ -175,6 +175,16 @@ impl Registry {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Creates a key template without an annotation. Names with a prefix are those of `keys`.
+fn unannotated(label: Label, keys: Keys) -> Family {
+    let keys = match label.key().map(Template::parse) {
+        Some(Ok(template)) => Keys::of(&template),
+        Some(Err(_)) => Keys::Many,
+        None => keys,
+    };
+    Family::unannotated(label, keys)
 }
 
 impl Drop for Registry {

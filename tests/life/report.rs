@@ -7,7 +7,7 @@ use ratelimit_runtime::{
     report::{Reconciled, Source},
 };
 use serde_json::json;
-use tests::redis_server::RedisServer;
+use tests::{limits_file::LimitsFile, redis_server::RedisServer};
 
 use super::limits;
 
@@ -187,6 +187,23 @@ prefixes:
     assert_eq!((&*one.names, one.settings[0].source), ("orders:42", Source::Override));
     let report = serde_json::to_value(report).unwrap();
     assert_eq!(report["prefixes"][0]["names"], "test*");
+}
+
+/// Once listed, an entry without a call stayed after it was removed, as a limiter with no quota.
+#[tokio::test]
+async fn a_report_does_not_decide_what_the_next_one_lists() {
+    let file = LimitsFile::new("limiters: { old: { rate: 5, per: 1s } }\n");
+    let limits = Limits::builder().memory().limits_file(file.path()).build().await.unwrap();
+    assert!(limits.report().limiter("old").is_some());
+    file.write("limiters: { new: { rate: 5, per: 1s } }\n");
+    limits.reload().unwrap();
+    let report = limits.report();
+    assert!(report.limiter("new").is_some() && report.limiter("old").is_none(), "{report}");
+    // What was called is listed with its calls.
+    limits.configured("new").try_acquire(1).await.unwrap();
+    file.write("limiters: {}\n");
+    limits.reload().unwrap();
+    assert_eq!(limits.report().limiter("new").map(|row| row.allowed), Some(1));
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::{
     Quotas, Settings,
     annotation::{self, Annotation, Cost, Location},
     report::{LimiterReport, Report, Setting, Source},
-    settings::{Current, Effective, Family, Keys, wait_of_calls},
+    settings::{Current, Effective, Family, wait_of_calls},
 };
 
 pub(super) fn report(limits: &Limits) -> Report {
@@ -18,9 +18,9 @@ pub(super) fn report(limits: &Limits) -> Report {
     let (sites, current) = (annotation::in_source_order(), services.current());
     let annotated = sites.iter().map(|site| Arc::clone(&registry.annotated(site).family));
     let entries = current.file.iter().flat_map(|file| &file.limiters);
-    let written = entries.map(|entry| registry.written(entry.key.as_str().into(), Keys::Many));
+    let written = entries.map(|entry| registry.reported(entry.key.as_str().into()));
     let layers = annotation::layers();
-    let of_layers = layers.keys().map(|key| registry.written((&**key).into(), Keys::Many));
+    let of_layers = layers.keys().map(|key| registry.reported((&**key).into()));
     let known = annotated.chain(written).chain(of_layers);
     let known: Vec<Arc<Family>> = known.chain(registry.families()).collect();
     let families: BTreeMap<_, _> = known
