@@ -737,6 +737,11 @@ fn a_value_of_the_wrong_kind_is_refused() {
              4:3: `limits` is a field of a limiter; indent it below the key",
         ),
         (
+            "limiters:\n  checkout: { rate: 5, per: 1s }\n  store: redis://localhost\n  instances: 4\n",
+            "3:10: `store` is a field of the file; write it at the start of a line\n\
+             4:14: `instances` is a field of the file; write it at the start of a line",
+        ),
+        (
             "limiters:\n  checkout:\n    - { rate: 5, per: 1s }\n    - { rate: 9, per: 1m }\ndefault: [5]\n",
             "2:3: `checkout` cannot be a list; write several limits as \
              `limits: [{ rate: 10, per: 1s }, { rate: 1000, per: 1h }]`\n\
