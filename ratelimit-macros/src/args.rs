@@ -132,7 +132,10 @@ impl Args {
     }
 
     fn argument(&mut self, input: ParseStream<'_>) -> syn::Result<()> {
-        if let Ok(value) = input.fork().parse::<Lit>() {
+        let ahead = input.fork();
+        if let Ok(value) = ahead.parse::<Lit>() {
+            // `true` is a literal, but `true = 1` looks like an argument to what skips the rest.
+            input.advance_to(&ahead);
             return Err(self.without_a_name(&value));
         }
         let name = argument_name(input)?;

@@ -234,6 +234,8 @@ mod tests {
             "permits = fn, skip_if = }",
             "\"key\" \"key\"",
             "1, 2, 3",
+            "true = 1",
+            "key true = false = \"k\"",
             "r#crate = x, r#key = \"k\"",
         ] {
             let Ok(args) = args.parse() else {
