@@ -214,7 +214,7 @@ fn argument_name(input: ParseStream<'_>) -> syn::Result<Ident> {
 }
 
 /// Parses the code after `name =`, even for unknown names, so that only the name is reported.
-fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
+pub(crate) fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
     if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek(Token![=>]) {
         let message = format!("expected `=` after `{name}`; write `{name} = {}`", example(name));
         return Err(syn::Error::new(name.span(), message));

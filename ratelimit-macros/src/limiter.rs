@@ -10,7 +10,7 @@ use syn::spanned::Spanned;
 use syn::token::Paren;
 use syn::{Expr, Ident, Lit, LitStr, Path, Token};
 
-use crate::args::{krate, ungrouped};
+use crate::args::{argument_value, krate};
 use crate::fragments::parenthesize;
 use crate::hygiene::{generated, parenthesized, reported_at};
 use crate::key::{Key, written};
@@ -55,8 +55,7 @@ impl Parse for Call {
             }
             if input.peek(Token![crate]) {
                 let name = input.call(Ident::parse_any)?;
-                input.parse::<Token![=]>()?;
-                runtime = Some(krate(&name, ungrouped(input.parse()?))?);
+                runtime = Some(krate(&name, argument_value(&name, input)?)?);
             } else {
                 bindings.push(Binding::parse(input, &key)?);
             }
