@@ -65,7 +65,9 @@ pub(super) fn check(
     else {
         return;
     };
+    let sizes = ["rate", "burst", "limits", "algorithm"];
     if let Some(conflict) = set.check_cost(permits)
+        && sizes.iter().all(is_read)
         && !is_code("rate")
         && !is_code("burst")
     {
