@@ -105,7 +105,11 @@ impl Function {
         let mut names: Vec<Ident> = parameters.chain(constants).collect();
         if let Some(boxed) = self.boxed() {
             // The signature then has `__arg1` for a pattern, which is in the body.
-            names.extend(boxed.parameters().flat_map(|(_, pat)| names_of(pat)));
+            for name in boxed.parameters().flat_map(|(_, pat)| names_of(pat)) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
             names.retain(|name| name != "__self" && !name.to_string().starts_with("__arg"));
         }
         names
