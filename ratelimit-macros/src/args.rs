@@ -224,14 +224,17 @@ pub(crate) fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Resul
         let message = format!("missing value for `{name}`; write `{name} = {}`", example(name));
         return Err(syn::Error::new(equals.span, message));
     }
-    // On a fork, since syn would also report what remains in the brackets of such a value.
-    let value = input.fork();
-    let expr = value.parse().map_err(|error: syn::Error| {
+    // On tokens of their own, since syn reports what remains in brackets only at the end of all tokens.
+    let first = |input: ParseStream<'_>| {
+        let value = input.parse::<Expr>()?;
+        input.parse::<TokenStream>().map(|_| value)
+    };
+    let expr = input.fork().parse().and_then(|rest| first.parse2(rest)).map_err(|error| {
         // In a value, `x =` is no argument.
         skip(input, || false);
         unreadable(name, &error)
     })?;
-    input.advance_to(&value);
+    input.parse::<Expr>()?;
     Ok(ungrouped(expr))
 }
 
