@@ -8,7 +8,7 @@ pub(crate) enum Slot<T> {
     #[default]
     Absent,
     Broken,
-    /// Given under another name or without one, which is already reported.
+    /// Given under another name, without one or without a value, which is already reported.
     Misnamed,
     Given(Arg<T>),
 }
@@ -58,8 +58,10 @@ impl<T> Slot<T> {
                 format!("duplicate argument `{name}`; remove one"),
             ));
         }
+        // Without a value, it is no duplicate of one with a value.
+        let value = value.inspect_err(|_| *self = Slot::Misnamed)?;
         *self = Slot::Broken;
-        let value = read(&name, value?)?;
+        let value = read(&name, value)?;
         *self = Slot::Given(Arg { name, value });
         Ok(())
     }
