@@ -138,7 +138,12 @@ impl Args {
             input.advance_to(&ahead);
             return Err(self.without_a_name(&value));
         }
-        let name = argument_name(input)?;
+        let name = argument_name(input).inspect_err(|_| {
+            // Unless there is just one comma too many.
+            if !input.peek(Token![,]) {
+                self.give_up_required();
+            }
+        })?;
         let value = argument_value(&name, input);
         if name == "rate" && value.as_ref().ok().and_then(quota_in).is_some() {
             // The message about it shows the window too.
@@ -146,6 +151,13 @@ impl Args {
         }
         self.store(name.clone(), value)?;
         end_of_argument(&name, input)
+    }
+
+    /// Marks all arguments that can be missing as reported: each may be the one without a name.
+    pub(crate) fn give_up_required(&mut self) {
+        self.key.give_up();
+        self.rate.give_up();
+        self.per.give_up();
     }
 
     fn unknown(&mut self, unknown: &str, name: &Ident, value: Option<&Expr>) -> syn::Error {
@@ -196,7 +208,10 @@ impl Args {
             }
             // `rate = 1,000` ends at the comma.
             Lit::Int(_) => "1_000`, without commas in numbers, or `name = value".to_owned(),
-            _ => "name = value`, such as `rate = 100".to_owned(),
+            _ => {
+                self.give_up_required();
+                "name = value`, such as `rate = 100".to_owned()
+            }
         };
         let message = format!("expected an argument name; write `{advice}`");
         syn::Error::new(value.span(), message)

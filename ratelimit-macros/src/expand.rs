@@ -125,9 +125,7 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
                 ),
             );
             let mut args = Args::default();
-            args.key.give_up();
-            args.rate.give_up();
-            args.per.give_up();
+            args.give_up_required();
             args
         }
     };
