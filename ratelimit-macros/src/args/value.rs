@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use quote::ToTokens;
 use ratelimit_spec::{Algorithm, Mode, OnStoreError, RefundOn, Wait, parse_duration, rate};
-use syn::{Expr, ExprLit, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
+use syn::{Expr, ExprLit, ExprPath, ExprUnary, Ident, Lit, LitStr, Path, UnOp};
 
 use super::example;
 
@@ -166,7 +166,11 @@ pub(super) fn expression(name: &Ident, value: Expr) -> syn::Result<Expr> {
 
 pub(crate) fn krate(name: &Ident, value: Expr) -> syn::Result<Path> {
     match value {
-        Expr::Path(path) if path.qself.is_none() => Ok(path.path),
+        Expr::Path(ExprPath { qself: None, path, .. })
+            if path.segments.iter().all(|segment| segment.arguments.is_none()) =>
+        {
+            Ok(path)
+        }
         other => Err(expected(name, "the path of the runtime crate", &other)),
     }
 }
