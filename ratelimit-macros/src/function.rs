@@ -83,6 +83,11 @@ impl Function {
         self.sig.ident.unraw().to_string()
     }
 
+    /// Returns whether the body is an `async` block, which declares no type of its own.
+    pub(crate) fn is_boxed(&self) -> bool {
+        self.boxed().is_some()
+    }
+
     fn boxed(&self) -> Option<&Boxed> {
         match &self.body.as_ref()?.code {
             Code::Boxed(boxed) => Some(boxed),

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
+use syn::Type;
 
 use crate::hygiene::{generated, reported_at};
 use crate::problems::Problems;
@@ -81,9 +82,21 @@ impl Runtime {
         (from, to): (Span, Span),
         arguments: &TokenStream,
     ) -> TokenStream {
+        self.call_of(name, None, (from, to), arguments)
+    }
+
+    /// `__rt::name::<ty>(arguments)`, reported from one location to another.
+    pub(crate) fn call_of(
+        &self,
+        name: &str,
+        ty: Option<&Type>,
+        (from, to): (Span, Span),
+        arguments: &TokenStream,
+    ) -> TokenStream {
         let private = self.private_at(from);
         let name = Ident::new(name, reported_at(to));
         let path = quote_spanned!(reported_at(from)=> #private::#name);
-        quote_spanned!(reported_at(to)=> #path(#arguments))
+        let ty = ty.map(|ty| quote_spanned!(reported_at(to)=> ::<#ty>));
+        quote_spanned!(reported_at(to)=> #path #ty(#arguments))
     }
 }

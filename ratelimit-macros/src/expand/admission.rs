@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{ToTokens, quote_spanned};
+use syn::Type;
 
 use super::numbered;
 use crate::function::{Function, ends};
@@ -142,17 +143,18 @@ fn way_out(
 /// Generates the return value of a call without a permit.
 fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenStream {
     let Some(fallback) = guard.fallback else {
-        return runtime.call("reject", function.return_type_span(), &generated!(__rejection));
+        let place = function.return_type_span();
+        // Without its type, rustc takes that of a mistaken body for that of the block, and reports our `return` too.
+        let output = function.output().filter(|output| function.is_boxed() && has_name(output));
+        return runtime.call_of("reject", output, place, &generated!(__rejection));
     };
     let private = runtime.private();
     let (from, to) = ends(fallback);
     let code = function.in_its_body(fallback.to_token_stream());
     // A generic fallback returns what the function returns, if that has a name.
     let output = match function.output() {
-        Some(output) if has_word(output.to_token_stream(), "impl") => {
-            generated!(#private::ReturnTypeIsImplTrait)
-        }
-        Some(output) => output.to_token_stream(),
+        Some(output) if has_name(output) => output.to_token_stream(),
+        Some(_) => generated!(#private::ReturnTypeIsImplTrait),
         None => generated!(()),
     };
     let (start, end) = (runtime.private_at(from), reported_at(to));
@@ -175,4 +177,9 @@ fn rejected(runtime: &Runtime, guard: &Guard<'_>, function: &Function) -> TokenS
             #output
         }
     }
+}
+
+/// Returns whether a type can be written in the body.
+fn has_name(ty: &Type) -> bool {
+    !has_word(ty.to_token_stream(), "impl")
 }

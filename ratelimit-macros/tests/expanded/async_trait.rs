@@ -84,7 +84,7 @@ where
                     );
                 if let ::core::option::Option::Some(__rest) = __request_0 {
                     if let ::core::result::Result::Err(__rejection) = __rest.await {
-                        return __rt::reject(__rejection);
+                        return __rt::reject::<Result<Receipt, ShopError>>(__rejection);
                     }
                 }
             }
