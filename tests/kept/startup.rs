@@ -262,16 +262,17 @@ async fn a_master_that_no_sentinel_knows_or_that_is_out_of_reach_shows_with_advi
         let _: () =
             sentinel.cli(&["SENTINEL", "SET", "gone", "down-after-milliseconds", "3600000"]);
     }
+    let unreached = format!(
+        "redis: master at 127.0.0.1:{port}: Connection refused (os error 111); if it is up, let the sentinels monitor \
+         it at an address that clients reach"
+    );
     for (name, advice) in [
         (
             "other",
             "; if this is not a failover, correct the `master` in the store's address, or let the sentinels reach \
              that master",
         ),
-        (
-            "gone",
-            "; if this is the master, let the sentinels monitor it at an address that clients reach",
-        ),
+        ("gone", &unreached),
     ] {
         let first = first_event(group.url().replace(RedisSentinel::MASTER_NAME, name)).await;
         assert!(first.ends_with(advice), "{first}");
@@ -290,6 +291,11 @@ async fn a_server_that_is_not_there_shows_with_its_address() {
         let expected = format!("rate limit store is unavailable: redis at {at}: ");
         assert!(first.starts_with(&expected) && !first.contains(PASSWORD), "{first}");
     }
+    let at = format!("127.0.0.1:{port}");
+    let first = first_event(format!("redis-sentinel://:{PASSWORD}@{at}?master=main")).await;
+    let expected =
+        format!("rate limit store is unavailable: redis: sentinel at {at}: Connection refused");
+    assert!(first.starts_with(&expected) && !first.contains("master"), "{first}");
 }
 
 /// Starts with a store at this address, and returns what is reported first.

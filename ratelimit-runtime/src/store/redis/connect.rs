@@ -3,6 +3,9 @@
 //! The driver does not retry: a script whose reply was lost would run twice. The store retries calls
 //! that certainly did not run.
 
+#[cfg(feature = "sentinel")]
+mod sentinel;
+
 #[cfg(feature = "tls")]
 use std::{fs, sync::PoisonError};
 use std::{
@@ -144,7 +147,7 @@ async fn open(
     #[cfg(feature = "sentinel")]
     if let Topology::Sentinel { master, user, password } = &address.topology {
         let login = (user.as_deref(), password.as_deref());
-        return sentinel(address, master, login, certificates, closed).await;
+        return sentinel::connect(address, master, login, certificates, closed).await;
     }
     let node = node.unwrap_or(&address.nodes[0]);
     let redis = node
@@ -208,79 +211,4 @@ fn install_crypto_provider() {
         // If another provider was installed meanwhile, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
-}
-
-/// Opens a connection to the master that the first of the sentinels to reply names. The driver alone takes their
-/// replies in order, so a sentinel that hangs would delay those behind it.
-#[cfg(feature = "sentinel")]
-async fn sentinel(
-    address: &Address,
-    master: &str,
-    login: (Option<&str>, Option<&str>),
-    certificates: &Certificates,
-    closed: Option<&Arc<AtomicBool>>,
-) -> RedisResult<MultiplexedConnection> {
-    let mut lookups = tokio::task::JoinSet::new();
-    for sentinel in &address.nodes {
-        let mut client = sentinel_client(sentinel, master, login, certificates, closed)?;
-        lookups.spawn(async move { client.async_get_client().await });
-    }
-    let mut error = RedisError::from(std::io::Error::other("no sentinel replied"));
-    while let Some(found) = lookups.join_next().await {
-        match found {
-            Ok(Ok(client)) => {
-                return client.get_multiplexed_async_connection_with_config(&config(closed)).await;
-            }
-            // A reply says more than the failure to get one.
-            Ok(Err(why)) if error.is_io_error() => error = why,
-            _ => {}
-        }
-    }
-    Err(error)
-}
-
-/// Returns a client that asks one sentinel for the master.
-#[cfg(feature = "sentinel")]
-fn sentinel_client(
-    sentinel: &ConnectionInfo,
-    master: &str,
-    (sentinel_user, sentinel_password): (Option<&str>, Option<&str>),
-    certificates: &Certificates,
-    closed: Option<&Arc<AtomicBool>>,
-) -> RedisResult<redis::sentinel::SentinelClient> {
-    use redis::{
-        TlsMode,
-        sentinel::{SentinelClientBuilder, SentinelServerType},
-    };
-
-    let (redis, addr) = (sentinel.redis_settings(), sentinel.addr().clone());
-    let by_tls = matches!(addr, redis::ConnectionAddr::TcpTls { .. });
-    let mut builder = SentinelClientBuilder::new([addr], master, SentinelServerType::Master)?
-        .set_client_to_redis_db(redis.db())
-        .set_client_to_redis_tcp_settings(tcp())
-        .set_client_to_redis_protocol(protocol(closed));
-    if let Some(username) = redis.username() {
-        builder = builder.set_client_to_redis_username(username);
-    }
-    if let Some(password) = redis.password() {
-        builder = builder.set_client_to_redis_password(password);
-    }
-    if let Some(username) = sentinel_user {
-        builder = builder.set_client_to_sentinel_username(username);
-    }
-    if let Some(password) = sentinel_password {
-        builder = builder.set_client_to_sentinel_password(password);
-    }
-    if by_tls {
-        builder = builder.set_client_to_redis_tls_mode(TlsMode::Secure);
-    }
-    #[cfg(feature = "tls")]
-    if let Some(certificates) = tls_certificates(certificates) {
-        builder = builder
-            .set_client_to_redis_certificates(certificates.clone())
-            .set_client_to_sentinel_certificates(certificates);
-    }
-    #[cfg(not(feature = "tls"))]
-    let _ = certificates;
-    builder.build()
 }

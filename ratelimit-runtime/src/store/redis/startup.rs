@@ -110,12 +110,10 @@ impl RedisStore {
 
     /// Returns what to set if it was the master that was not reached, at the address that the sentinels announce.
     fn advice_on_master(&self, error: &StoreError) -> Option<String> {
-        let text = error.to_string();
-        let is_unreached = ["refused", "timed out", "unreachable", "lookup address"];
-        let is_unreached = is_unreached.iter().any(|mark| text.contains(mark));
+        let is_of_master = error.to_string().starts_with("redis: master at ");
         let is_found = matches!(self.address().topology, Topology::Sentinel { .. });
-        (is_found && is_unreached).then(|| {
-            "; if this is the master, let the sentinels monitor it at an address that clients reach"
+        (is_found && is_of_master).then(|| {
+            "; if it is up, let the sentinels monitor it at an address that clients reach"
                 .to_owned()
         })
     }
