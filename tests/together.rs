@@ -269,3 +269,16 @@ async fn a_rejection_is_counted_for_the_limiter_that_rejects() {
     assert_eq!(limits.report().limiter("known").unwrap().rejected, 0);
     assert_eq!(free(&known).await, 3);
 }
+
+/// The limiter of the other limits was counted in a store that is not its own, or left out if the names are equal.
+#[tokio::test]
+#[should_panic = "`all` and `ann` belong to different `Limits`; combine limiters of the same `Limits`"]
+async fn limiters_of_different_limits_cannot_be_combined() {
+    let [one, other] =
+        [Limits::builder(), Limits::builder()].map(|builder| builder.memory().build());
+    let (one, other) = (one.await.unwrap(), other.await.unwrap());
+    let all = one.limiter("all", Quota::per_second(9));
+    // Handles of the same limits may be of different clones.
+    let all = all.and(one.clone().limiter("some", Quota::per_second(5)));
+    drop(all.and(other.limiter("ann", Quota::per_second(2))));
+}

@@ -76,12 +76,16 @@ impl Limiter {
 
     /// Returns a limiter that takes from both or from neither: from all limiters that `self` and
     /// `other` are made of, each of them once. While a call waits for one of them, it holds no permits
-    /// of the others. Both have to belong to the same [`Limits`](crate::Limits).
+    /// of the others.
     ///
     /// [`release`](Self::release), [`charge`](Self::charge), [`delete`](Self::delete),
     /// [`expire`](Self::expire), [`ttl`](Self::ttl) and the like apply to all of them, even if one
     /// of them fails: the first error is returned. A change of the rate is an error, because it does
     /// not name one.
+    ///
+    /// # Panics
+    ///
+    /// Panics if they belong to different [`Limits`](crate::Limits), which no store decides together.
     ///
     /// # Examples
     ///
@@ -106,6 +110,12 @@ impl Limiter {
     /// ```
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
+        assert!(
+            Arc::ptr_eq(&self.limits, &other.limits),
+            "`{}` and `{}` belong to different `Limits`; combine limiters of the same `Limits`",
+            self.name(),
+            other.name()
+        );
         for core in std::iter::once(other.core).chain(other.others) {
             // `limiter!` and `Limits::limiter` can name one limiter.
             if !self.cores().any(|known| known.keys == core.keys) {
