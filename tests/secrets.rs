@@ -66,6 +66,15 @@ const REFUSED: &[&str] = &[
     "redis://127.0.0.1:1?db=1?pass=s3cr3t-canary",
     "redis://127.0.0.1:1/0&pass=s3cr3t-canary",
     "127.0.0.1:1?pass=s3cr3t-canary",
+    // The same, and the password has an `@`.
+    "redis://127.0.0.1:1/0&pass=x@s3cr3t-canary",
+    "redis://127.0.0.1:port#pass=x@s3cr3t-canary",
+    "redis-cluster://127.0.0.1:1;pass=x@s3cr3t-canary:port",
+    // A part of the password in front of a `:`, where the name of the user would be.
+    "redis://x@s3cr3t-canary:y@127.0.0.1:port",
+    "redis://s3cr3t-canary:@127.0.0.1:port",
+    // A password in front of the `://`.
+    "redis:/app:s3cr3t-canary://x@127.0.0.1:1",
 ];
 
 /// Everything that can be read of limits with this builder.

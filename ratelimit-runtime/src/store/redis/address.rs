@@ -297,11 +297,13 @@ fn redact(url: &str) -> String {
         // Not an address, but perhaps a password in the wrong place.
         return if url.contains(['@', '=']) { "***".to_owned() } else { url.to_owned() };
     };
+    if scheme.contains(['@', '=', ':', '/', '?', '#']) {
+        return "***".to_owned();
+    }
     let (login, rest) = match rest.rsplit_once('@') {
         // The path of a socket may have an `@`.
         _ if scheme.ends_with("unix") && rest.starts_with('/') => (String::new(), rest),
-        // A query with an `@`, or a password with a `?`.
-        Some((login, _)) if login.contains('?') => return format!("{scheme}://***"),
+        Some((login, _)) if has_more_than_a_login(login) => return format!("{scheme}://***"),
         Some((login, rest)) => (redact_login(login), rest),
         None => (String::new(), rest),
     };
@@ -314,9 +316,18 @@ fn redact(url: &str) -> String {
     format!("{scheme}://{login}{}{path}{mark}{}", hosts.join(","), parameters.join("&"))
 }
 
+/// Returns whether the `@` behind this text may be one of a parameter, so that a part of a password follows it; the
+/// text may also be a login with a password that is not encoded.
+fn has_more_than_a_login(login: &str) -> bool {
+    let mut after_separators = login.split(['&', ';']).skip(1);
+    login.contains(['/', '?', '#']) || after_separators.any(|parameter| parameter.contains('='))
+}
+
 fn redact_login(login: &str) -> String {
     match login.split_once(':') {
-        Some((name, _)) if !name.contains(['/', '?', '#']) => format!("{name}:***@"),
+        Some((name, password)) if !name.contains('@') && !password.is_empty() => {
+            format!("{name}:***@")
+        }
         // A single word is a name or a password.
         _ => "***@".to_owned(),
     }
