@@ -130,7 +130,9 @@ impl Clock {
         async move {
             #[cfg(any(test, feature = "test-util"))]
             if let Some(manual) = manual {
-                return manual.sleep_until(manual.now_ms() + whole_ms(duration)).await;
+                return manual
+                    .sleep_until(manual.now_ms().saturating_add(whole_ms(duration)))
+                    .await;
             }
             tokio::time::sleep(duration).await;
         }
@@ -358,7 +360,10 @@ pub(crate) fn whole_ms(duration: Duration) -> u64 {
     seconds.saturating_add(duration.subsec_millis().into())
 }
 
+/// 140 000 years in milliseconds. Such a time and a few such durations can be added without an overflow.
+const LONGEST_MS: u64 = 1 << 52;
+
 /// Converts the time after which something expires to whole milliseconds, limited to 140 000 years.
 pub(crate) fn expiry_ms(after: Duration) -> u64 {
-    whole_ms(after).min(1 << 52)
+    whole_ms(after).min(LONGEST_MS)
 }

@@ -1,9 +1,9 @@
 //! Fixed windows and a clock that steps back. Time on a server cannot be turned back by a test that
 //! only calls limiters: `promises.rs` has the same trace for scripts.
 
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
-use ratelimit_runtime::{Limiter, test_util::ManualClock};
+use ratelimit_runtime::{Limiter, Limits, Mode, Quota, Settings, test_util::ManualClock};
 
 use super::calls::{SECOND, admitted_of, embedded_at, ms, quota, retry_after};
 
@@ -74,4 +74,37 @@ async fn a_clock_of_a_test_steps_back_no_further_than_1970() {
     clock.step_back(SECOND);
     let permit = limits.limiter("x", quota(3, SECOND)).try_acquire(1).await.unwrap();
     assert_eq!(permit.at(), UNIX_EPOCH);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_advanced_to_its_end_stops_there() {
+    // It started again in 1970, or the time of the next window was more than 64 bits.
+    let last = UNIX_EPOCH + ms(1 << 52);
+    let rules = [
+        "10 per 1s",
+        "10 per 1s, fixed window",
+        "10 per 1s, token bucket of 10",
+        "10 per 1s, leaky bucket",
+        "10 per 1s, token bucket that warms up in 1s",
+        "10 per month (Europe/Vienna)",
+    ];
+    for at in [UNIX_EPOCH, last, last + Duration::MAX / (1 << 10)] {
+        for (rule, mode) in
+            rules.iter().flat_map(|rule| [(rule, Mode::Overall), (rule, Mode::PerClient)])
+        {
+            let clock = ManualClock::at(at);
+            let limits = Limits::builder().memory().no_limits_file().clock(clock.clone());
+            let limits = limits.build().await.unwrap();
+            let quota: Quota = rule.parse().unwrap();
+            let limiter = limits.limiter("x", Settings::new(quota).mode(mode));
+            assert!(limiter.try_acquire(1).await.is_ok(), "{rule}");
+            for _ in 0..3 {
+                clock.advance(Duration::MAX);
+                let permit = limiter.try_acquire(1).await;
+                assert!(permit.map_or(true, |permit| permit.at() == last), "{rule}");
+                limiter.charge(u64::MAX).await.unwrap();
+                assert!(limiter.try_acquire(1).await.is_err(), "{rule}");
+            }
+        }
+    }
 }

@@ -12,11 +12,11 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::whole_ms;
+use super::{LONGEST_MS, expiry_ms, whole_ms};
 
 /// A clock that advances only on request, for tests without sleeps.
 ///
-/// Clones share one time.
+/// Clones share one time. It is at most 2^52 ms after 1970, in 140 000 years: the clock stops there.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ impl ManualClock {
     /// ```
     #[must_use]
     pub fn at(time: SystemTime) -> Self {
-        let now_ms = whole_ms(time.duration_since(UNIX_EPOCH).unwrap_or_default());
+        let now_ms = expiry_ms(time.duration_since(UNIX_EPOCH).unwrap_or_default());
         Self(Arc::new(Manual { now_ms: AtomicU64::new(now_ms), moved: Notify::new() }))
     }
 
@@ -113,7 +113,8 @@ impl ManualClock {
     /// # }
     /// ```
     pub fn advance(&self, duration: Duration) {
-        self.0.now_ms.fetch_add(whole_ms(duration), Ordering::SeqCst);
+        let on = |now_ms: u64| Some(now_ms.saturating_add(whole_ms(duration)).min(LONGEST_MS));
+        let _ = self.0.now_ms.fetch_update(Ordering::SeqCst, Ordering::SeqCst, on);
         self.0.moved.notify_waiters();
     }
 
