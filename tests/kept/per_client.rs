@@ -77,6 +77,22 @@ async fn a_limiter_in_steady_use_never_loses_its_hash() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hash_that_a_charge_creates_expires() {
+    // It stayed until a call was admitted, and there may be none.
+    let server = RedisServer::start();
+    for rule in ["", ", algorithm: fixed_window", ", algorithm: token_bucket"] {
+        server.cli::<String>(&["FLUSHALL"]);
+        let yaml = format!(
+            "limiters:\n  x: {{ rate: 9, per: 1s, mode: per_client, keep_alive: 9s{rule} }}\n"
+        );
+        let limiter = on_redis(server.url(), &yaml).await.configured("x");
+        assert_eq!(limiter.charge(2).await.unwrap().taken, 2);
+        let ttl = server.cli::<i64>(&["PTTL", "x"]);
+        assert!((8_000..=11_250).contains(&ttl), "it is kept alive for 9 s, not {ttl} ms{rule}");
+    }
+}
+
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Failed,

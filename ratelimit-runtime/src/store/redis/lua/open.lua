@@ -42,7 +42,11 @@ end
 -- Writes what was taken and repaired, and returns the reply.
 local function commit(limiter)
   local config, event, meter = limiter.config, limiter.event, limiter.meter
-  if not meter then return reply_of(limiter.kind, 0, 0, now, config, event, 0) end
+  if not meter then
+    -- The configuration of what each process counts expires, too.
+    if config.renews then renew(config, 0) end
+    return reply_of(limiter.kind, 0, 0, now, config, event, 0)
+  end
   if meter.store then
     meter.store()
   else
