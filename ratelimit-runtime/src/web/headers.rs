@@ -296,7 +296,7 @@ fn window(quota: &Quota) -> Option<u64> {
 }
 
 fn whole_seconds(time: Duration) -> u64 {
-    time.as_secs() + u64::from(time.subsec_nanos() > 0)
+    time.as_secs().saturating_add(u64::from(time.subsec_nanos() > 0))
 }
 
 fn key(name: &'static str) -> &'static KeyRef {
@@ -324,5 +324,9 @@ mod tests {
         }
         let never = Rejection::new(&limiter, Reason::ExceedsCapacity);
         assert_eq!(retry_after(&never), None);
+        // A test can make such a rejection.
+        let longest =
+            Rejection::new(&limiter, Reason::Limited).with_retry_after(Some(Duration::MAX));
+        assert_eq!(retry_after(&longest), Some(u64::MAX));
     }
 }
