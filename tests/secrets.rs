@@ -65,7 +65,14 @@ const REFUSED: &[&str] = &[
     "unix:///nowhere.sock?db=1;pass=s3cr3t-canary",
     "redis://127.0.0.1:1?db=1?pass=s3cr3t-canary",
     "redis://127.0.0.1:1/0&pass=s3cr3t-canary",
+    "redis://127.0.0.1&pass=s3cr3t-canary",
     "127.0.0.1:1?pass=s3cr3t-canary",
+    "unix:///nowhere.sock&pass=s3cr3t-canary",
+    "redis+unix:///nowhere.sock;pasword=s3cr3t-canary?db=1",
+    // The place of the server would be what is in front.
+    "redis://s3cr3t-canary?x@127.0.0.1:1",
+    "redis://s3cr3t-canary#x@127.0.0.1:1/0?x=1",
+    "redis-cluster://s3cr3t-canary?x@127.0.0.1:1",
     // The same, and the password has an `@`.
     "redis://127.0.0.1:1/0&pass=x@s3cr3t-canary",
     "redis://127.0.0.1:port#pass=x@s3cr3t-canary",

@@ -54,6 +54,12 @@ impl Address {
             "rediss-sentinel" => (sentinel(rest).map_err(|why| refuse(&why))?, "rediss"),
             _ => return Err(refuse(&format!("unknown scheme; expected {SCHEMES}"))),
         };
+        if let Some(advice) = cut_off(scheme, rest) {
+            let example = example(scheme);
+            return Err(refuse(&format!(
+                "not a valid address; write one such as `{example}`, {advice}"
+            )));
+        }
         if let Some(name) = misplaced_parameter(scheme, rest) {
             return Err(refuse(&format!(
                 "the parameter `{name}` has no effect here; write an address such as `{}`",
@@ -254,19 +260,30 @@ fn only_resp2(rest: &str) -> Result<bool, String> {
     }
 }
 
+/// Parameters with a meaning in some address.
+const MEANT: [&str; 8] =
+    ["db", "master", "pass", "password", "sentinel_password", "sentinel_user", "user", "username"];
+
+/// Returns what to write if the driver would take a part of the login for the place of the server, and report it as such:
+/// the start of a password with a `?` or a `#`, or parameters behind that place without a `?` between.
+fn cut_off(scheme: &str, rest: &str) -> Option<&'static str> {
+    let is_socket = scheme.ends_with("unix");
+    let place = rest.split('?').next().unwrap_or_default();
+    let place = if is_socket { place } else { place.rsplit('@').next().unwrap_or_default() };
+    let mut names = place.split(['&', ';']).skip(1).filter_map(|it| Some(it.split_once('=')?.0));
+    // A path may contain anything, a host none of it.
+    if names.any(|name| !is_socket || nearest(name, MEANT).is_some()) {
+        return Some("with a `?` before the first parameter");
+    }
+    let end = rest.split_once(['?', '#']).map_or("", |(_, end)| end);
+    // A parameter of another driver may have an `@`.
+    let is_of_login = !is_socket && end.split('=').next().is_some_and(|start| start.contains('@'));
+    is_of_login.then_some("and percent-encode the password")
+}
+
 /// Returns a parameter with a meaning in some address, or that resembles one, but that has none in an address of this scheme.
 /// Others are ignored: programs in other languages may share the address.
 fn misplaced_parameter<'a>(scheme: &str, rest: &'a str) -> Option<&'a str> {
-    const MEANT: [&str; 8] = [
-        "db",
-        "master",
-        "pass",
-        "password",
-        "sentinel_password",
-        "sentinel_user",
-        "user",
-        "username",
-    ];
     let known: &[_] = match scheme {
         "unix" | "redis+unix" => &["db", "pass", "user"],
         // Of these, every parameter is read.

@@ -77,9 +77,16 @@ fn a_bad_address_says_what_to_write() {
         ("redis://:a#b@h", ", and percent-encode the password"),
         ("redis://:a/b@h:1/0", ", and percent-encode the password"),
         ("redis://:a,b/c@h:1/0", ", and percent-encode the password"),
+        ("redis://a?b@h", ", and percent-encode the password"),
+        ("redis://a#b@h", ", and percent-encode the password"),
     ] {
         let expected = format!(": not a valid address; write one such as `{example}`{end}");
         assert!(error(url).ends_with(&expected), "{}", error(url));
+    }
+    for url in ["unix:///a&db=1", "redis://h&password=s3cr3t", "redis://me:s3cr3t@h:1;of=s3cr3t"] {
+        let error = error(url);
+        assert!(error.ends_with("`, with a `?` before the first parameter"), "{error}");
+        assert!(!error.contains("s3cr3t"), "{error}");
     }
     // All hosts but the last one were a part of the password.
     for (url, example) in [
@@ -124,7 +131,12 @@ fn a_bad_address_says_what_to_write() {
         assert!(!error(url).contains("s3cr3t"));
     }
     assert!(Address::parse("redis://default@h").is_ok());
-    for url in ["redis://h?family=0", "redis://h?ssl_cert_reqs=none&protocol=resp3"] {
+    for url in [
+        "redis://h?family=0",
+        "redis://h?ssl_cert_reqs=none&protocol=resp3",
+        "redis://h?client_name=me@here",
+        "unix:///a&of=c;me",
+    ] {
         assert!(Address::parse(url).is_ok(), "another driver's parameter");
     }
 }
