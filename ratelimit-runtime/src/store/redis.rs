@@ -22,6 +22,7 @@ mod reserve;
 mod rule;
 mod script;
 mod settle;
+mod shown;
 mod startup;
 mod windows;
 
@@ -35,7 +36,7 @@ use std::{
 
 use once_cell::sync::Lazy;
 use ratelimit_spec::Penalty;
-use redis::{FromRedisValue, Value};
+use redis::{FromRedisValue, ParsingError, Value};
 use tokio::{sync::Notify, time::Instant};
 
 use self::{
@@ -51,6 +52,7 @@ use self::{
     script::{
         ASSERT, EXPIRE, PEEK, READ, RELEASE, RESERVE, SET_RATE, Script, member_id, member_text,
     },
+    shown::Shown,
     windows::Windows,
 };
 use super::{
@@ -223,8 +225,10 @@ impl RedisStore {
 }
 
 fn read<T: FromRedisValue>(value: Value) -> Result<T, StoreError> {
-    redis::from_redis_value(value)
-        .map_err(|error| StoreError::unavailable(format!("redis: unexpected reply: {error}")))
+    redis::from_redis_value(value).map_err(|error: ParsingError| {
+        let text = error.to_string();
+        StoreError::unavailable(format!("redis: unexpected reply: {}", Shown(&text)))
+    })
 }
 
 /// Returns the arguments of the script that writes a configuration.

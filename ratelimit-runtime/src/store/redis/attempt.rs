@@ -165,6 +165,6 @@ fn needs_other_keys(reply: &RedisResult<Value>) -> bool {
             error.is_some_and(|error| is_of_other_type(&error))
         }
         Ok(_) => false,
-        Err(error) => is_of_other_type(&store_error(error.clone())),
+        Err(error) => is_of_other_type(&store_error(error)),
     }
 }

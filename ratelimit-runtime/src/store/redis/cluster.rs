@@ -138,7 +138,7 @@ impl Link {
         let reply = tokio::time::timeout(CONNECT_TIMEOUT, live.query(&question)).await;
         let reply = reply
             .map_err(|_| StoreError::timeout("redis: no reply about the slots of the cluster"))?
-            .map_err(store_error)?;
+            .map_err(|error| store_error(&error))?;
         let nodes = Nodes::read(&reply, host_of(server)).ok_or_else(|| unknown_reply(&reply))?;
         // It left the cluster, or has not joined it yet.
         if nodes.is_empty() {

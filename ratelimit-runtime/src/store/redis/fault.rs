@@ -5,6 +5,7 @@ use redis::{ErrorKind, RedisError, Value};
 use super::{
     address::{Address, Topology},
     reply::foreign,
+    shown::Shown,
 };
 use crate::StoreError;
 
@@ -77,13 +78,9 @@ const CERTIFICATE: [&str; 5] = [
 
 pub(super) fn classify(error: &RedisError) -> Fault {
     let text = describe(error);
-    let misconfigured = || {
-        let known = StoreError::misconfigured(text.as_str());
-        // The driver's text has what `describe` leaves out.
-        let is_cut = is_unknown_command(&text);
-        Fault::Permanent(if is_cut { known } else { known.caused_by(error.clone()) })
-    };
-    let unavailable = || StoreError::unavailable(text.as_str()).caused_by(error.clone());
+    let misconfigured =
+        || Fault::Permanent(caused_by(StoreError::misconfigured(text.as_str()), error));
+    let unavailable = || caused_by(StoreError::unavailable(text.as_str()), error);
     if matches!(error.kind(), ErrorKind::AuthenticationFailed | ErrorKind::InvalidClientConfig) {
         return misconfigured();
     }
@@ -106,12 +103,20 @@ pub(super) fn classify(error: &RedisError) -> Fault {
     Fault::Transient(unavailable())
 }
 
+/// Adds the driver's error, unless its text has what [`describe`] leaves out.
+fn caused_by(known: StoreError, error: &RedisError) -> StoreError {
+    let text = error.to_string();
+    let is_cut = is_unknown_command(&text) || Shown(&text).to_string() != text;
+    if is_cut { known } else { known.caused_by(error.clone()) }
+}
+
 fn is_permanent(text: &str) -> bool {
     is_unknown_command(text) || PERMANENT.iter().any(|mark| text.contains(mark))
 }
 
 /// Returns the error of a script that tried each command, if some failed: of those that never succeed, if there are any.
 pub(super) fn refused(complaints: &[String]) -> Option<StoreError> {
+    let complaints: Vec<_> = complaints.iter().map(|text| Shown(text).to_string()).collect();
     let lacking: Vec<_> =
         complaints.iter().map(String::as_str).filter(|text| is_permanent(text)).collect();
     if lacking.is_empty() {
@@ -144,17 +149,17 @@ pub(super) fn may_lack_scripts(error: &StoreError) -> bool {
 }
 
 /// Converts an error for a caller that does not retry.
-pub(super) fn store_error(error: RedisError) -> StoreError {
-    match classify(&error) {
+pub(super) fn store_error(error: &RedisError) -> StoreError {
+    match classify(error) {
         Fault::Permanent(error) | Fault::Transient(error) => error,
-        Fault::NotDone(_) => StoreError::unavailable(describe(&error)).caused_by(error),
+        Fault::NotDone(_) => caused_by(StoreError::unavailable(describe(error)), error),
     }
 }
 
 /// Converts the error of a new connection. A refused login may be the one at the sentinels; sentinels and clusters
 /// announce addresses that the store's address does not have. The error of a single server names it.
-pub(super) fn connection_error(error: RedisError, address: &Address) -> StoreError {
-    let known = store_error(error.clone());
+pub(super) fn connection_error(error: &RedisError, address: &Address) -> StoreError {
+    let known = store_error(error);
     let text = known.to_string();
     let has = |mark| text.contains(mark);
     let advice = match &address.topology {
@@ -178,14 +183,14 @@ pub(super) fn connection_error(error: RedisError, address: &Address) -> StoreErr
         }
         _ => return known,
     };
-    StoreError::misconfigured(format!("{text}, or {advice}")).caused_by(error)
+    caused_by(StoreError::misconfigured(format!("{text}, or {advice}")), error)
 }
 
 /// Returns why a script could not decide a group, if that is its reply. The error concerns that group alone.
 pub(super) fn failed(value: &Value) -> Option<StoreError> {
     let Value::Array(items) = value else { return None };
     let [Value::Int(7), Value::BulkString(why)] = &items[..] else { return None };
-    let of_other_type = of_other_type(&String::from_utf8_lossy(why));
+    let of_other_type = of_other_type(&Shown(&String::from_utf8_lossy(why)).to_string());
     Some(of_other_type.map_or_else(foreign, StoreError::misconfigured))
 }
 
@@ -217,7 +222,8 @@ fn describe(error: &RedisError) -> String {
         // The driver's text has a line for each byte.
         let text = error.to_string().trim_end().replace('\n', ", ");
         return format!(
-            "redis: {text}; this is not a reply of a Redis server, correct the host and port in the store URL"
+            "redis: {}; this is not a reply of a Redis server, correct the host and port in the store URL",
+            Shown(&text)
         );
     }
     // The driver rewords the server's codes; operators know the server's own.
@@ -227,11 +233,9 @@ fn describe(error: &RedisError) -> String {
     };
     // The server repeats the arguments of a command that it does not know, and with them the keys.
     let text = text.split_once(", with args beginning").map_or(&*text, |(text, _)| text);
-    with_hint(if text.contains(PROTECTED) {
-        text.split(" because").next().unwrap_or(text)
-    } else {
-        text
-    })
+    let text =
+        if text.contains(PROTECTED) { text.split(" because").next().unwrap_or(text) } else { text };
+    with_hint(&Shown(text).to_string())
 }
 
 /// Formats the error of a key of another type, without its position in a script.
@@ -314,7 +318,30 @@ fn with_hint(text: &str) -> String {
 mod tests {
     use std::io;
 
-    use super::{Fault, classify};
+    use super::{Fault, classify, refused, store_error};
+    use crate::store::redis::reply::unknown_reply;
+
+    /// A proxy replied with a page of its own, and a log had all of it, with the codes for a terminal.
+    #[test]
+    fn a_text_of_the_server_is_one_short_line() {
+        let long = "x\u{1b}[31m\n\u{85}".repeat(9000);
+        let blob = |code: &str| format!("!{}\r\n{code} {long}\r\n", code.len() + 1 + long.len());
+        let error = |code: &str| {
+            redis::parse_redis_value(blob(code).as_bytes()).unwrap().extract_error().unwrap_err()
+        };
+        let mut texts: Vec<_> = ["ERR", "OOM", "NOAUTH", "WRONGTYPE", "X", "LOADING", "MOVED"]
+            .map(|code| store_error(&error(code)).to_string())
+            .into();
+        texts.push(unknown_reply(&redis::Value::BulkString(long.clone().into())).to_string());
+        texts.push(unknown_reply(&redis::Value::BulkString(vec![255; 9000])).to_string());
+        texts.push(refused(std::slice::from_ref(&long)).unwrap().to_string());
+        let source = format!("{:?}", store_error(&error("ERR")));
+        assert!(!source.contains(char::is_control), "{source:?}");
+        for text in texts {
+            assert!(text.chars().count() < 1000, "{} characters", text.chars().count());
+            assert!(!text.contains(char::is_control), "{text:?}");
+        }
+    }
 
     #[test]
     fn certificates_of_the_system_that_cannot_be_read_are_an_error_of_the_setup() {

@@ -195,7 +195,7 @@ impl Link {
                 Ok(live)
             }
             Err(error) => {
-                let error = connection_error(error, &self.address);
+                let error = connection_error(&error, &self.address);
                 *last = Some((clock::instant(), error.clone()));
                 Err(error)
             }
@@ -356,7 +356,7 @@ impl Link {
                 {
                     live.discard();
                 }
-                return Err(store_error(error));
+                return Err(store_error(&error));
             }
         }
         if may_lack {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ratelimit_spec::Quoted;
 use redis::Value;
 
-use super::rule::read_rule;
+use super::{rule::read_rule, shown::Shown};
 use crate::{
     StoreError,
     store::{Config, MemberId, Outcome, Reconciled, Reply, replaced::kept},
@@ -67,7 +67,8 @@ pub(super) fn time_in(reply: &Value) -> Option<u64> {
 }
 
 pub(super) fn unknown_reply(value: &Value) -> StoreError {
-    StoreError::unavailable(format!("redis: unexpected reply {value:?}"))
+    let value = format!("{value:?}");
+    StoreError::unavailable(format!("redis: unexpected reply {}", Shown(&value)))
 }
 
 /// A script's reply for one limiter.
