@@ -66,6 +66,9 @@ impl Traffic {
     }
 }
 
+/// Makes another reply of one.
+pub type Alter = fn(&[u8]) -> Vec<u8>;
+
 /// A proxy before a port of this machine; all its connections end when it is dropped.
 #[derive(Debug)]
 pub struct Proxy {
@@ -85,6 +88,8 @@ struct Shared {
     /// Every n-th script call is sent twice; none if this is 0.
     repeat_every: AtomicU64,
     script_calls: AtomicU64,
+    /// The command whose replies are altered, and how.
+    alter: Mutex<Option<(String, Alter)>>,
     /// How far ahead the server's clock seems to be, in seconds.
     ahead_s: AtomicI64,
 }
@@ -127,6 +132,7 @@ impl Proxy {
             open: AtomicUsize::new(0),
             traffic: Mutex::default(),
             swallow: Mutex::new(Swallow { left: 0, command: None, then: Then::Cut }),
+            alter: Mutex::default(),
             repeat_every: AtomicU64::new(0),
             script_calls: AtomicU64::new(0),
             ahead_s: AtomicI64::new(0),
@@ -219,6 +225,11 @@ impl Proxy {
         self.shared.repeat_every.store(every, Ordering::SeqCst);
     }
 
+    /// Alters the replies to one command, given in upper case, like a server that is not ours.
+    pub fn alter_replies_to(&self, command: &str, alter: Alter) {
+        *lock(&self.shared.alter) = Some((command.to_owned(), alter));
+    }
+
     /// Adds seconds to the replies to `TIME`, but not to what a script reads: as if the server's clock were set
     /// after a client has read it.
     pub fn shift_time(&self, seconds: i64) {
@@ -227,10 +238,11 @@ impl Proxy {
 
     /// Ends what [`cut`](Self::cut), [`blackhole`](Self::blackhole),
     /// [`blackhole_replies`](Self::blackhole_replies), [`delay`](Self::delay),
-    /// [`repeat_scripts`](Self::repeat_scripts), [`shift_time`](Self::shift_time) and the swallowing of
-    /// replies began. A connection that already hangs stays so.
+    /// [`repeat_scripts`](Self::repeat_scripts), [`shift_time`](Self::shift_time),
+    /// [`alter_replies_to`](Self::alter_replies_to) and the swallowing of replies began. A connection that already hangs stays so.
     pub fn restore(&self) {
         lock(&self.shared.swallow).left = 0;
+        *lock(&self.shared.alter) = None;
         self.repeat_scripts(0);
         self.shift_time(0);
         self.shared.link.send_modify(|link| {

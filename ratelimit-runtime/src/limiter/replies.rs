@@ -123,8 +123,10 @@ pub(super) fn combined(replies: &[Reply]) -> Heard {
 /// Returns how strict a reply is among those of several limits.
 fn decides(reply: &Reply) -> (u8, u128) {
     let used_up = |reply: &Reply| {
-        let capacity = u128::from(reply.config.capacity().max(1));
-        u128::from(u64::MAX) - u128::from(reply.remaining) * u128::from(u32::MAX) / capacity
+        let capacity = reply.config.capacity().max(1);
+        // The numbers of a reply may be those of another call, after a fault between here and the server.
+        let remaining = reply.remaining.min(capacity);
+        u128::from(u64::MAX) - u128::from(remaining) * u128::from(u32::MAX) / u128::from(capacity)
     };
     match reply.outcome {
         Outcome::Refused | Outcome::Blocked => (weight(reply.outcome), reply.retry_after_ms.into()),

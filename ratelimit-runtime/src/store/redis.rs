@@ -46,7 +46,7 @@ use self::{
     groups::runs,
     link::Link,
     penalize::Penalize,
-    reply::read_look,
+    reply::{read_look, unknown_reply},
     reserve::read_reservations,
     rule::write_rule,
     script::{
@@ -304,9 +304,12 @@ impl Store for RedisStore {
             let release =
                 |windows| Tell { windows, ..Tell::new(&RELEASE, keys, vec![left.to_string()]) };
             let value = self.run_with_windows(Windows::default(), None, release).await?;
-            let (outcome, given, more): (u8, u64, u8) = read(value)?;
+            let (outcome, given, more): (u8, u64, u8) = read(value.clone())?;
             if outcome == 4 {
                 return Err(reply::foreign());
+            }
+            if given > left {
+                return Err(unknown_reply(&value));
             }
             released += given;
             // A long log is released in steps, so that no script runs for long.

@@ -179,7 +179,11 @@ async fn replies(
             if lost.is_none() && ahead_s != 0 && command.as_deref() == Some("TIME") {
                 out.extend(resp::later(message, ahead_s));
             } else if lost.is_none() {
-                out.extend_from_slice(message);
+                let alter = lock(&shared.alter).clone();
+                match alter.filter(|(of, _)| command.as_ref() == Some(of)) {
+                    Some((_, alter)) => out.extend(alter(message)),
+                    None => out.extend_from_slice(message),
+                }
             }
         });
         if splitter.foreign && lost.is_none() {

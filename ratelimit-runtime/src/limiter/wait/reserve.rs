@@ -66,8 +66,9 @@ impl Core {
             let Reservation { reply, wait_ms, ticket } = *reservation;
             let grant = Grant::reserved(reply.config, *cost, ticket, wait_ms).moved(reply.moved);
             // The values for a call that is admitted when its time has come.
-            let (now_ms, reset_after_ms) = (reply.now_ms + wait_ms, reply.reset_after_ms - wait_ms);
-            let more_after_ms = reply.more_after_ms.saturating_sub(wait_ms);
+            let now_ms = reply.now_ms.saturating_add(wait_ms);
+            let [reset_after_ms, more_after_ms] =
+                [reply.reset_after_ms, reply.more_after_ms].map(|ms| ms.saturating_sub(wait_ms));
             let reply = Reply { now_ms, reset_after_ms, more_after_ms, ..reply };
             granted.then_some((wait_ms, *cost, Ticket { source, grant, reply }))
         });

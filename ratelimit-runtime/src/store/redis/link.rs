@@ -231,7 +231,8 @@ impl Link {
             .await
             .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "no reply on a new connection"))?;
         let (seconds, us) = time?;
-        let opened = ServerTime { at, us: seconds * 1_000_000 + us };
+        let us = seconds.saturating_mul(1_000_000).saturating_add(us);
+        let opened = ServerTime { at, us };
         Ok(Live::new(connection, Arc::clone(server), closed, opened))
     }
 
