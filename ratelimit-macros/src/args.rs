@@ -228,6 +228,12 @@ fn argument_name(input: ParseStream<'_>) -> syn::Result<Ident> {
     })
 }
 
+/// Parses an expression from tokens of its own: syn reports what remains in its brackets only at the end of all tokens.
+fn alone(input: ParseStream<'_>) -> syn::Result<Expr> {
+    let value = input.parse()?;
+    input.parse::<TokenStream>().map(|_| value)
+}
+
 /// Parses the code after `name =`, even for unknown names, so that only the name is reported.
 pub(crate) fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Result<Expr> {
     if !input.peek(Token![=]) || input.peek(Token![==]) || input.peek(Token![=>]) {
@@ -239,17 +245,17 @@ pub(crate) fn argument_value(name: &Ident, input: ParseStream<'_>) -> syn::Resul
         let message = format!("missing value for `{name}`; write `{name} = {}`", example(name));
         return Err(syn::Error::new(equals.span, message));
     }
-    // On tokens of their own, since syn reports what remains in brackets only at the end of all tokens.
-    let first = |input: ParseStream<'_>| {
-        let value = input.parse::<Expr>()?;
-        input.parse::<TokenStream>().map(|_| value)
-    };
-    let expr = input.fork().parse().and_then(|rest| first.parse2(rest)).map_err(|error| {
+    let value = input.fork();
+    let expr = value.parse().and_then(|expr| match expr {
+        Expr::Lit(_) => Ok(expr),
+        _ => alone.parse2(input.fork().parse()?),
+    });
+    let expr = expr.map_err(|error: syn::Error| {
         // In a value, `x =` is no argument.
         skip(input, || false);
         unreadable(name, &error)
     })?;
-    input.parse::<Expr>()?;
+    input.advance_to(&value);
     Ok(ungrouped(expr))
 }
 
