@@ -45,7 +45,7 @@ pub use network::{Network, NetworkError};
 pub use penalty::Penalty;
 pub use per::Per;
 pub use quota::{MAX_LIMITS, Quota, QuotaError, check_count, check_number, time_zone};
-pub use quote::{Quoted, either, write_on_one_line};
+pub use quote::{Quoted, either, write_on_one_line, write_shortened};
 pub use rule::Rule;
 pub use settings::{Merged, Settings, Sourced};
 pub use suggest::{nearest, nearest_setting, nearest_words};

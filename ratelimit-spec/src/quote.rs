@@ -18,10 +18,8 @@ impl fmt::Display for Quoted<'_> {
             None => (self.0, ""),
         };
         f.write_char('`')?;
-        write_on_one_line(f, shown.chars().take(MAX_SHOWN))?;
-        match shown.chars().nth(MAX_SHOWN) {
-            Some(_) => f.write_char('…')?,
-            None => f.write_str(hidden)?,
+        if !write_shortened(f, shown, MAX_SHOWN)? {
+            f.write_str(hidden)?;
         }
         f.write_char('`')
     }
@@ -46,6 +44,24 @@ pub fn write_on_one_line(
         true => write!(f, "{}", c.escape_default()),
         false => f.write_char(c),
     })
+}
+
+/// Writes at most this many characters of a text on one line. Returns whether it was longer.
+///
+/// # Errors
+///
+/// Returns the error of the formatter.
+pub fn write_shortened(
+    f: &mut fmt::Formatter<'_>,
+    text: &str,
+    most: usize,
+) -> Result<bool, fmt::Error> {
+    write_on_one_line(f, text.chars().take(most))?;
+    let is_cut = text.chars().nth(most).is_some();
+    if is_cut {
+        f.write_char('…')?;
+    }
+    Ok(is_cut)
 }
 
 /// Lists words as "`a`, `b` or `c`".

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ratelimit_spec::write_on_one_line;
+use ratelimit_spec::write_shortened;
 
 /// The most characters of a server's text that a message repeats.
 const MOST_SHOWN: usize = 300;
@@ -12,7 +12,6 @@ pub(super) struct Shown<'a>(pub(super) &'a str);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_on_one_line(f, self.0.chars().take(MOST_SHOWN))?;
-        f.write_str(if self.0.chars().nth(MOST_SHOWN).is_some() { "…" } else { "" })
+        write_shortened(f, self.0, MOST_SHOWN).map(drop)
     }
 }
