@@ -992,6 +992,10 @@ fn yaml_that_is_none_says_what_is_missing() {
         ("a:\n  -\t1\n", "2:4: tab after `-`; write a space"),
         ("prefixes:\n  - \tprefix: a\n", "2:5: tab after `-`; write a space"),
         ("a:\n  -\t# b\n    1\n", "2:4: tab after `-`; write a space"),
+        (
+            "a: \"\\q\"\n",
+            "1:5: not valid YAML: found unknown escape character; write text with backslashes in single quotes",
+        ),
     ]);
 }
 

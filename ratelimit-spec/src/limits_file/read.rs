@@ -322,6 +322,7 @@ fn settings_fields<'a>(
             if Settings::NAMES.contains(&field.name) {
                 return format!("{name} is a field of a limiter; indent it below the key");
             }
+            // `default` is read by this function, too.
             if field.name != "default" && file_field(field.name).is_some() {
                 return format!("{name} is a field of the file; write it at the start of a line");
             }
