@@ -31,6 +31,9 @@ use super::fault::is_unknown_command;
 /// The longest connection setup. A caller's deadline is usually shorter, and the attempt continues without the caller.
 pub(super) const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How the error of a master that was not reached begins; its address, as the sentinels announce it, follows.
+pub(super) const UNREACHED_MASTER: &str = "master at ";
+
 /// The longest wait for the error of a server that closes new connections.
 const FAREWELL_TIMEOUT: Duration = Duration::from_millis(200);
 /// The most bytes of such an error.

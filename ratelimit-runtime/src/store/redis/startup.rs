@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use super::{
     RedisStore,
     address::Topology,
+    connect::UNREACHED_MASTER,
     fault::{Fault, classify, refused},
     line::Line,
     link::Link,
@@ -110,7 +111,9 @@ impl RedisStore {
 
     /// Returns what to set if it was the master that was not reached, at the address that the sentinels announce.
     fn advice_on_master(&self, error: &StoreError) -> Option<String> {
-        let is_of_master = error.to_string().starts_with("redis: master at ");
+        let text = error.to_string();
+        let cause = text.strip_prefix("redis: ");
+        let is_of_master = cause.is_some_and(|cause| cause.starts_with(UNREACHED_MASTER));
         let is_found = matches!(self.address().topology, Topology::Sentinel { .. });
         (is_found && is_of_master).then(|| {
             "; if it is up, let the sentinels monitor it at an address that clients reach"

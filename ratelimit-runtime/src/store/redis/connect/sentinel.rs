@@ -12,10 +12,7 @@ use redis::{
 };
 use tokio::task::JoinSet;
 
-use super::{Address, Certificates, config, protocol, tcp};
-
-/// How the error of a master that was not reached begins.
-const MASTER: &str = "master at ";
+use super::{Address, Certificates, UNREACHED_MASTER, config, protocol, tcp};
 
 /// Opens a connection to the master that the first of the sentinels to reply names. The driver alone takes their
 /// replies in order, so a sentinel that hangs would delay those behind it.
@@ -37,7 +34,7 @@ pub(super) async fn connect(
             Ok(Ok(client)) => {
                 let config = config(closed);
                 let connection = client.get_multiplexed_async_connection_with_config(&config).await;
-                let at = || format!("{MASTER}{}", client.get_connection_info().addr());
+                let at = || format!("{UNREACHED_MASTER}{}", client.get_connection_info().addr());
                 return connection.map_err(|error| named(error, at));
             }
             // A reply says more than the failure to get one, and the master's failure more than that of a sentinel.
@@ -59,7 +56,7 @@ async fn look_up(
     match client.async_get_client().await {
         Err(error) if error.is_io_error() => {
             let at = match announced(&mut client, &master).await {
-                Ok((host, port)) => format!("{MASTER}{host}:{port}"),
+                Ok((host, port)) => format!("{UNREACHED_MASTER}{host}:{port}"),
                 Err(_) => format!("sentinel at {sentinel}"),
             };
             Err(named(error, || at))
@@ -94,7 +91,7 @@ fn named(error: RedisError, who: impl FnOnce() -> String) -> RedisError {
 }
 
 fn is_of_master(error: &RedisError) -> bool {
-    error.to_string().starts_with(MASTER)
+    error.to_string().starts_with(UNREACHED_MASTER)
 }
 
 /// Returns a client that asks one sentinel for the master.
