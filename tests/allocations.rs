@@ -226,6 +226,24 @@ fn limits_that_have_ended_leave_no_keys() {
     assert!(left < i64::try_from(50 * KEYS).unwrap(), "{left} bytes");
 }
 
+#[test]
+fn limits_that_have_ended_leave_nothing_behind() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let use_up = |times: u64| {
+        for _ in 0..times {
+            let limits = runtime.block_on(Limits::builder().memory().no_limits_file().build());
+            runtime.block_on(limits.unwrap().scope(async {
+                fixed().await.unwrap();
+                ended(1).await.unwrap();
+            }));
+        }
+    };
+    use_up(2);
+    let left = measure(|| use_up(50)).bytes_current;
+    println!("{left} bytes of 50 sets of limits");
+    assert!(left < 5_000, "{left} bytes");
+}
+
 /// The most memory that a key may take which is remembered and idle.
 const MOST_BYTES: i64 = 300;
 

@@ -160,6 +160,18 @@ async fn by_user(id: u64) -> Result<(), Rejection> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_dropped_call_of_a_function_leaves_its_place_to_another() {
+    let limits = embedded("default: { max_waiters: 1 }\n").await;
+    limits
+        .scope(async {
+            by_user(3).await.unwrap();
+            assert!(timeout(SECOND, by_user(3)).await.is_err(), "it waits");
+            timeout(2 * HOUR, by_user(3)).await.expect("a permit is free").expect("it had a place");
+        })
+        .await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn overrides_prefixes_and_the_default_say_it_and_the_report_tells_who_did() {
     let yaml = "default: { rate: 1, per: 1h, max_waiters: 1 }\nlimiters:\n  \"user:{id}\":\n    \
                 overrides:\n      - { key: \"user:1\", max_waiters: 0 }\n  own: { max_waiters: 7 }\n\

@@ -158,7 +158,7 @@ fn arguments(attribute: &Attribute, problems: &mut Problems) -> Args {
 //
 // A single attribute that keeps no permit takes it as follows, in a block with its items; the body stays as it is.
 //     let __request_0 = __LIMIT_0.acquire(1, &[key_part(&user_id)]);
-//     if let Err(__rejection) = __request_0.await {
+//     if let Some(__rejection) = __request_0.await {
 //         return reject(__rejection);
 //     }
 fn guarded(

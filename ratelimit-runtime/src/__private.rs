@@ -15,8 +15,8 @@ use crate::{FromRejection, Limits, Rejection, StoreError};
 pub use crate::{
     annotation::{Annotation, CompiledWith, Cost, FromFile, Rare, burst, rate},
     call_site::{
-        ActualPermits, CallSite, OptionalKeyPart, Part, PermitCount, Request, acquire, actual,
-        admit, key_part, key_part_or_absent, permits, refund_if, refund_on, settle_later, skipped,
+        Acquire, ActualPermits, CallSite, OptionalKeyPart, Part, PermitCount, Request, acquire,
+        actual, admit, key_part, key_part_or_absent, permits, refund_if, refund_on, settle_later,
     },
     refund::Judged,
     store::{Counts, Member, MemberId},

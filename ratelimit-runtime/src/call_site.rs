@@ -7,11 +7,10 @@ mod settlement;
 
 use std::{convert::Infallible, sync::Arc};
 
-use once_cell::race::OnceBox;
 use ratelimit_spec::{KeyName, Template, Wait};
 
 pub use self::{
-    acquire::{Request, acquire, admit, skipped},
+    acquire::{Acquire, Request, acquire, admit},
     part::{OptionalKeyPart, Part, key_part, key_part_or_absent},
     permits::{PermitCount, permits},
     settlement::{ActualPermits, actual, refund_if, refund_on, settle_later},
@@ -21,26 +20,15 @@ use crate::{
     annotation::Annotation,
     key,
     limiter::{self, Core},
-    limits::PerLimits,
-    registry::Declared,
+    registry::{Known, SiteNumber},
 };
 
-/// One annotated place, and what it found out.
+/// One annotated place.
 #[derive(Debug)]
 pub struct CallSite {
     /// What the macro recorded.
     pub annotation: Annotation,
-    /// The parsed key, if it has placeholders and was rendered.
-    template: OnceBox<Template>,
-    known: PerLimits<Known>,
-}
-
-/// The limiters of a site.
-#[derive(Debug)]
-struct Known {
-    declared: Arc<Declared>,
-    /// The limiter of a key without placeholders.
-    only: Option<Arc<Core>>,
+    number: SiteNumber,
 }
 
 /// The limiter of a call: the only one of its key, or that of a rendered key.
@@ -49,37 +37,21 @@ struct Key(Option<KeyName>);
 impl CallSite {
     /// The site of an annotation.
     #[must_use]
-    #[expect(clippy::declare_interior_mutable_const, reason = "each site has its own copy")]
     pub const fn new(annotation: Annotation) -> Self {
-        // A constant is evaluated once for all sites of a crate.
-        const TEMPLATE: OnceBox<Template> = OnceBox::new();
-        const KNOWN: PerLimits<Known> = PerLimits::new();
-        Self { annotation, template: TEMPLATE, known: KNOWN }
+        Self { annotation, number: SiteNumber::new() }
     }
 
-    /// Renders the key. A key without placeholders needs no rendering, and one of usual length no allocation.
-    #[inline]
-    fn key(&self, parts: &[Part<'_>]) -> Key {
-        Key((!parts.is_empty()).then(|| self.rendered(parts)))
-    }
-
-    fn rendered(&self, parts: &[Part<'_>]) -> KeyName {
-        let template = self.template.get_or_init(|| Box::new(self.annotation.template()));
-        let Ok(name) = template.render::<Infallible>(|at, writer| {
-            match parts.get(at).and_then(|part| part.0) {
-                Some(part) => key::write(part, writer),
-                None => writer.absent(),
-            }
-            Ok(())
-        });
-        name
+    /// Renders the key. A key without placeholders needs no rendering.
+    fn key(&self, limits: &Limits, parts: &[Part<'_>]) -> Key {
+        let rendered = || self.with_known(limits, |known| rendered(&known.template, parts));
+        Key((!parts.is_empty()).then(rendered))
     }
 
     /// Returns the handle of the key's limiter.
     #[must_use]
     pub fn limiter(&self, parts: &[Part<'_>]) -> Limiter {
         let limits = Limits::current();
-        let core = self.with_core(&limits, &self.key(parts), Arc::clone);
+        let core = self.with_core(&limits, &self.key(&limits, parts), Arc::clone);
         Limiter::new(core, Arc::clone(limits.services()))
     }
 
@@ -97,21 +69,6 @@ impl CallSite {
                 run(&known.declared.core(limits.services(), name))
             }
         })
-    }
-
-    /// Takes permits for a call that does not hold them, if this process counts the limiter and they are free.
-    #[inline(always)]
-    fn spend(&self, limits: &Limits, name: Option<&str>, permits: u32) -> bool {
-        match self.known.first(limits) {
-            Some(known) => known.spend(limits, name, permits),
-            None => self.spend_apart(limits, name, permits),
-        }
-    }
-
-    // Separate, because most programs have one set of limits.
-    #[inline(never)]
-    fn spend_apart(&self, limits: &Limits, name: Option<&str>, permits: u32) -> bool {
-        self.with_known(limits, |known| known.spend(limits, name, permits))
     }
 
     /// Decides a call that holds no permits, if this process counts the limiter of its rendered key
@@ -135,26 +92,57 @@ impl CallSite {
     }
 
     /// Calls a function with what is known under these limits.
+    #[inline(always)]
     fn with_known<T>(&self, limits: &Limits, run: impl FnOnce(&Known) -> T) -> T {
-        self.known.with(limits, || self.find(limits), run)
-    }
-
-    fn find(&self, limits: &Limits) -> Known {
-        let (services, declared) =
-            (limits.services(), limits.registry().annotated(&self.annotation));
-        let only = self.annotation.fixed().map(|name| declared.only(services, &name));
-        Known { declared, only }
+        let find = || Known::new(&self.annotation, limits.registry(), limits.services());
+        limits.sites().with(&self.number, find, run)
     }
 }
 
-impl Known {
-    #[inline(always)]
-    fn spend(&self, limits: &Limits, name: Option<&str>, permits: u32) -> bool {
-        let services = limits.services();
-        match (&self.only, name) {
-            (Some(core), _) => core.spend(services, permits),
-            (None, Some(name)) => limiter::spend(services, &self.declared.family, name, permits),
-            (None, None) => false,
+/// Renders a key, one of usual length without an allocation.
+fn rendered(template: &Template, parts: &[Part<'_>]) -> KeyName {
+    let Ok(name) = template.render::<Infallible>(|at, writer| {
+        match parts.get(at).and_then(|part| part.0) {
+            Some(part) => key::write(part, writer),
+            None => writer.absent(),
         }
+        Ok(())
+    });
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn site(key: &'static str) -> &'static CallSite {
+        let annotation = Annotation {
+            key,
+            rate: 3,
+            per_ms: 60_000,
+            wait: Some(Wait::None),
+            fallible: true,
+            ..Annotation::NONE
+        };
+        Box::leak(Box::new(CallSite::new(annotation)))
+    }
+
+    /// More than there is room for. All share two limiters.
+    #[tokio::test]
+    async fn functions_of_a_library_that_is_loaded_late_are_limited_too() {
+        let limits = Limits::builder().build().await.expect("the limits are valid");
+        let mut admitted = [0; 2];
+        for _ in 0..300 {
+            let (fixed, of_user) = (site("late"), site("late:{user}"));
+            for _ in 0..2 {
+                let calls = async {
+                    [fixed.acquire(1, &[]).await, of_user.acquire(1, &[key_part(&7_u8)]).await]
+                };
+                for (admitted, rejection) in admitted.iter_mut().zip(limits.scope(calls).await) {
+                    *admitted += u32::from(rejection.is_none());
+                }
+            }
+        }
+        assert_eq!(admitted, [3, 3]);
     }
 }

@@ -6,7 +6,6 @@ mod file;
 mod health;
 mod heartbeat;
 mod idle;
-mod per_limits;
 mod proxies;
 mod report;
 mod scope;
@@ -24,13 +23,13 @@ use std::{
 use once_cell::sync::OnceCell;
 
 pub use self::{builder::LimitsBuilder, health::Health, scope::observe};
-pub(crate) use self::{call::Call, per_limits::PerLimits, scope::Observer};
+pub(crate) use self::{call::Call, scope::Observer};
 use self::{proxies::Proxies, scope::Scope};
 use crate::{
     Limiter, Settings, SetupError,
     events::Event,
     limiter::Services,
-    registry::Registry,
+    registry::{Registry, Sites},
     report::{Report, Setting},
     settings::Keys,
 };
@@ -83,12 +82,13 @@ pub async fn init() -> Result<Limits, SetupError> {
 /// ```
 #[derive(Clone)]
 pub struct Limits {
-    services: Arc<Services>,
+    sites: Sites,
     made: Arc<Made>,
 }
 
 /// The limiters created so far, and the sources of their settings.
 struct Made {
+    services: Arc<Services>,
     registry: Arc<Registry>,
     origin: Arc<Origin>,
     /// The program's settings that never change after startup.
@@ -239,9 +239,9 @@ impl Limits {
     #[must_use]
     pub fn limiter(&self, name: &str, settings: impl Into<Settings>) -> Limiter {
         let settings = settings.into();
-        let core = self.registry().named(&self.services, name, Keys::One, Some(&settings));
-        core.give(&self.services, &settings);
-        Limiter::new(core, Arc::clone(&self.services))
+        let core = self.registry().named(self.services(), name, Keys::One, Some(&settings));
+        core.give(self.services(), &settings);
+        Limiter::new(core, Arc::clone(self.services()))
     }
 
     /// Returns the limiter with this name and the quota of the limits file: its entry under
@@ -269,8 +269,8 @@ impl Limits {
     /// ```
     #[must_use]
     pub fn configured(&self, name: &str) -> Limiter {
-        let core = self.registry().named(&self.services, name, Keys::Many, None);
-        Limiter::new(core, Arc::clone(&self.services))
+        let core = self.registry().named(self.services(), name, Keys::Many, None);
+        Limiter::new(core, Arc::clone(self.services()))
     }
 
     /// Reads the limits file again. Limiters apply their new settings with their next call, which
@@ -307,7 +307,7 @@ impl Limits {
     /// # }
     /// ```
     pub fn reload(&self) -> Result<(), SetupError> {
-        reload(&self.services, Some(&self.made.registry), &self.made.origin)
+        reload(self.services(), Some(&self.made.registry), &self.made.origin)
     }
 
     /// Ends these limits, for a graceful shutdown after the last request was served.
@@ -344,8 +344,8 @@ impl Limits {
     /// # }
     /// ```
     pub async fn shutdown(&self) {
-        let services = Arc::clone(&self.services);
-        self.services.shut_down(async move { heartbeat::leave(&services).await }).await;
+        let services = Arc::clone(self.services());
+        self.services().shut_down(async move { heartbeat::leave(&services).await }).await;
     }
 
     /// Returns every limiter with its settings, the source of each setting, its call sites, and its
@@ -374,7 +374,7 @@ impl Limits {
     }
 
     pub(crate) fn services(&self) -> &Arc<Services> {
-        &self.services
+        &self.made.services
     }
 
     pub(crate) fn registry(&self) -> &Registry {
@@ -415,6 +415,6 @@ fn reload(
 
 impl fmt::Debug for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Limits").field("store", &self.services.store).finish_non_exhaustive()
+        f.debug_struct("Limits").field("store", &self.services().store).finish_non_exhaustive()
     }
 }

@@ -1,6 +1,7 @@
 //! Maps names to limiters, with a bound on how many are cached.
 
 mod cores;
+mod sites;
 
 use std::{
     collections::HashMap,
@@ -11,7 +12,10 @@ use once_cell::sync::OnceCell;
 use ratelimit_spec::{Template, safe_name};
 
 use self::cores::Cores;
-pub(crate) use self::cores::REMEMBERED;
+pub(crate) use self::{
+    cores::REMEMBERED,
+    sites::{Known, SiteNumber, Sites},
+};
 use crate::{
     Settings,
     annotation::{self, Annotation},
@@ -22,7 +26,7 @@ use crate::{
 
 /// The limiters that a set of limits has created so far.
 pub(crate) struct Registry {
-    declared: Mutex<Known>,
+    declared: Mutex<AllDeclared>,
     cores: Arc<Cores>,
 }
 
@@ -30,7 +34,7 @@ pub(crate) struct Registry {
 const SWEEP_AT: usize = 1_000;
 
 #[derive(Default)]
-struct Known {
+struct AllDeclared {
     by_label: HashMap<Label, Arc<Declared>>,
     sweep: Sweep,
 }
@@ -172,7 +176,7 @@ impl Registry {
         declared
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, AllDeclared> {
         self.declared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -188,7 +192,7 @@ fn unannotated(label: Label, keys: Keys) -> Family {
 }
 
 impl Drop for Registry {
-    /// An annotated function keeps the limits that it was called under first and last, even if they have ended, but
+    /// A layer keeps the key templates of the limits that it was called under first and last, even if they have ended, but
     /// not all their limiters.
     fn drop(&mut self) {
         self.cores.clear();

@@ -46,6 +46,7 @@ mod limit;
 mod member;
 mod outcomes;
 mod part;
+mod per_limits;
 mod service;
 
 #[cfg(feature = "actix")]

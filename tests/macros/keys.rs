@@ -1,8 +1,16 @@
 //! What a value looks like in a key, and where it may come from.
 
-use std::{fmt, net::SocketAddr, rc::Rc, sync::Arc};
+use std::{
+    fmt,
+    net::SocketAddr,
+    panic::catch_unwind,
+    pin::pin,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+};
 
-use ratelimit_runtime::{KeyPart, Limiter, Reason, Rejection, limiter, rate_limit};
+use ratelimit_runtime::{KeyPart, Limiter, Reason, Rejection, limiter, observe, rate_limit};
 use ulid::Ulid;
 use uuid::Uuid;
 
@@ -99,6 +107,47 @@ async fn values_are_written_as_before() {
             assert_eq!(name_of!("0".repeat(65)), hashed);
         })
         .await;
+}
+
+/// A value that calls the function whose key it is a part of, as one may that looks something up.
+struct Nested(u8);
+
+impl KeyPart for Nested {
+    fn fmt_key(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        assert!(self.0 < 9, "no such value");
+        if self.0 > 0 {
+            now(nested(Nested(self.0 - 1))).map_err(|_| fmt::Error)?;
+        }
+        write!(f, "{}", self.0)
+    }
+}
+
+#[rate_limit(key = "nested:{value}", rate = 100, per = "1h", wait = "none")]
+async fn nested(value: Nested) -> Result<u8, Rejection> {
+    Ok(value.0)
+}
+
+fn now<T>(call: impl Future<Output = T>) -> T {
+    match pin!(call).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => panic!("it waited"),
+    }
+}
+
+#[tokio::test]
+async fn a_value_may_call_its_function_or_panic() {
+    let check = async || {
+        let panicked = catch_unwind(|| now(nested(Nested(9))));
+        assert!(panicked.is_err(), "the value did");
+        assert_eq!(nested(Nested(2)).await.unwrap(), 2);
+        limits().await.scope(async { nested(Nested(1)).await.unwrap() }).await;
+    };
+    check().await;
+    alone(check()).await;
+    let ((), outcomes) = observe(check()).await;
+    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    let free = limiter!("nested:{value}", value = 2_u8).available_permits().await.unwrap();
+    assert_eq!(free, 98, "of the program's limits, two calls took one");
 }
 
 #[tokio::test]

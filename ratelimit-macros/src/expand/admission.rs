@@ -28,10 +28,11 @@ pub(super) fn admission(
         let admission = bound(runtime, guards, way_out);
         return generated!(#items #requests #admission);
     }
-    let rest = match way_out {
-        None => generated!(let _ = __rest.await;),
+    let private = runtime.private();
+    let admission = match way_out {
+        None => generated!(let _ = __request_0.await;),
         Some((_, way_out)) => generated! {
-            if let ::core::result::Result::Err(__rejection) = __rest.await {
+            if let #private::Some(__rejection) = __request_0.await {
                 return #way_out;
             }
         },
@@ -41,9 +42,7 @@ pub(super) fn admission(
         {
             #items
             #requests
-            if let ::core::option::Option::Some(__rest) = __request_0 {
-                #rest
-            }
+            #admission
         }
     }
 }
@@ -58,10 +57,10 @@ fn request(
 ) -> TokenStream {
     let (private, limit, name) =
         (runtime.private(), numbered("__LIMIT", n), numbered("__request", n));
-    let (method, skipped) = if is_simple {
-        (generated!(acquire), generated!(::core::option::Option::None))
+    let (method, ty) = if is_simple {
+        (generated!(acquire), generated!(Acquire))
     } else {
-        (generated!(request), generated!(#private::skipped()))
+        (generated!(request), generated!(Request))
     };
     let permits = permits(runtime, guard, function);
     let parts = site::parts(runtime, &guard.parts);
@@ -71,10 +70,10 @@ fn request(
     };
     let skip = numbered("__skip", n);
     let condition = delimited(function.in_its_body(condition.to_token_stream()));
-    let ty = quote_spanned!(reported_at(ends(&condition).0)=> ::core::primitive::bool);
+    let boolean = quote_spanned!(reported_at(ends(&condition).0)=> ::core::primitive::bool);
     generated! {
-        let #skip: #ty = #condition;
-        let #name = if #skip { #skipped } else { #request };
+        let #skip: #boolean = #condition;
+        let #name = if #skip { #private::#ty::skipped() } else { #request };
     }
 }
 

@@ -82,10 +82,8 @@ where
                         __rt::permits(__self.cost(&order)),
                         &[__rt::key_part(&__self.name), __rt::key_part(&tenant)],
                     );
-                if let ::core::option::Option::Some(__rest) = __request_0 {
-                    if let ::core::result::Result::Err(__rejection) = __rest.await {
-                        return __rt::reject::<Result<Receipt, ShopError>>(__rejection);
-                    }
+                if let __rt::Some(__rejection) = __request_0.await {
+                    return __rt::reject::<Result<Receipt, ShopError>>(__rejection);
                 }
             }
             {

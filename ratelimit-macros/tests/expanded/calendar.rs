@@ -30,9 +30,7 @@ async fn mail(letter: Letter) -> Receipt {
             "RATELIMIT_LIMITS"
         );
         let __request_0 = __LIMIT_0.acquire(1, &[]);
-        if let ::core::option::Option::Some(__rest) = __request_0 {
-            let _ = __rest.await;
-        }
+        let _ = __request_0.await;
     }
     {
         post.send(letter).await

@@ -26,10 +26,8 @@ async fn import(tenant: Uuid, rows: Vec<Row>) -> Result<(), ImportError> {
         );
         let __request_0 = __LIMIT_0
             .acquire(__rt::permits(rows.len()), &[__rt::key_part(&tenant)]);
-        if let ::core::option::Option::Some(__rest) = __request_0 {
-            if let ::core::result::Result::Err(__rejection) = __rest.await {
-                return __rt::reject(__rejection);
-            }
+        if let __rt::Some(__rejection) = __request_0.await {
+            return __rt::reject(__rejection);
         }
     }
     {

@@ -25,26 +25,24 @@ async fn quote(item: &str) -> Price {
             "RATELIMIT_LIMITS"
         );
         let __request_0 = __LIMIT_0.acquire(1, &[]);
-        if let ::core::option::Option::Some(__rest) = __request_0 {
-            if let ::core::result::Result::Err(__rejection) = __rest.await {
-                return {
-                    use __rt::{
-                        GetAnswer as _, ResolveFuture as _, ResolveNever as _,
-                        ResolvePlain as _,
-                    };
-                    let __later = match __rt::answer::<
-                        Price,
-                        _,
-                    >(__rejection, |rejection| cached(item, rejection))
-                        .resolve()
-                    {
-                        __rt::Resolved::Now(__plain) => return __plain.get(),
-                        __rt::Resolved::Later(__later) => __later,
-                    };
-                    let __later = ::core::pin::pin!(__later);
-                    async { __later.await }.await
+        if let __rt::Some(__rejection) = __request_0.await {
+            return {
+                use __rt::{
+                    GetAnswer as _, ResolveFuture as _, ResolveNever as _,
+                    ResolvePlain as _,
                 };
-            }
+                let __later = match __rt::answer::<
+                    Price,
+                    _,
+                >(__rejection, |rejection| cached(item, rejection))
+                    .resolve()
+                {
+                    __rt::Resolved::Now(__plain) => return __plain.get(),
+                    __rt::Resolved::Later(__later) => __later,
+                };
+                let __later = ::core::pin::pin!(__later);
+                async { __later.await }.await
+            };
         }
     }
     {

@@ -43,9 +43,7 @@ where
                     __rt::key_part(&b),
                 ],
             );
-        if let ::core::option::Option::Some(__rest) = __request_0 {
-            let _ = __rest.await;
-        }
+        let _ = __request_0.await;
     }
     {
         self.ledger.append(order).await

@@ -29,9 +29,7 @@ async fn place(user_id: u64) -> Receipt {
             "RATELIMIT_LIMITS"
         );
         let __request_0 = __LIMIT_0.acquire(1, &[__rt::key_part(&user_id)]);
-        if let ::core::option::Option::Some(__rest) = __request_0 {
-            let _ = __rest.await;
-        }
+        let _ = __request_0.await;
     }
     {
         order(user_id).await

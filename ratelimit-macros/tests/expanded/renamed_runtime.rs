@@ -25,10 +25,8 @@ async fn quote() -> Result<Price, Rejection> {
             "RATELIMIT_LIMITS"
         );
         let __request_0 = __LIMIT_0.acquire(1, &[]);
-        if let ::core::option::Option::Some(__rest) = __request_0 {
-            if let ::core::result::Result::Err(__rejection) = __rest.await {
-                return __rt::reject(__rejection);
-            }
+        if let __rt::Some(__rejection) = __request_0.await {
+            return __rt::reject(__rejection);
         }
     }
     {

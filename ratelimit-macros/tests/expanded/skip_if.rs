@@ -24,13 +24,11 @@ async fn search(user: &User, query: &str) -> Vec<Hit> {
         );
         let __skip_0: ::core::primitive::bool = user.is_admin || query.is_empty();
         let __request_0 = if __skip_0 {
-            ::core::option::Option::None
+            __rt::Acquire::skipped()
         } else {
             __LIMIT_0.acquire(1, &[__rt::key_part(&user.id)])
         };
-        if let ::core::option::Option::Some(__rest) = __request_0 {
-            let _ = __rest.await;
-        }
+        let _ = __request_0.await;
     }
     {
         index().find(query).await

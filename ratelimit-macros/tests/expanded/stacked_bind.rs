@@ -53,7 +53,7 @@ async fn complete(user: u64) -> Result<Answer, LlmError> {
     );
     let __skip_0: ::core::primitive::bool = user == 0;
     let __request_0 = if __skip_0 {
-        __rt::skipped()
+        __rt::Request::skipped()
     } else {
         __LIMIT_0.request(1, &[__rt::key_part(&user)])
     };

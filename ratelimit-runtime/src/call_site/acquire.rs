@@ -7,19 +7,19 @@
 use std::{
     fmt,
     future::{Future, poll_fn, ready},
+    mem::{self, ManuallyDrop},
     pin::Pin,
-    slice,
     sync::Arc,
-    task::{Context, Poll},
+    task::{self, Context, Poll},
 };
 
-use ratelimit_spec::Wait;
+use ratelimit_spec::{KeyName, Wait};
 
-use super::{CallSite, Key, Part};
+use super::{CallSite, Key, Part, rendered};
 use crate::{
     Limits, Permit, Rejection,
     clock::Counted,
-    limiter::{Claim, Core, Services},
+    limiter::{self, Claim, Core, Services},
     limits::{Call, Observer},
 };
 
@@ -33,23 +33,27 @@ struct Wanted {
     permits: u64,
 }
 
-/// What is left of a call of one attribute that keeps no permit and was not granted at once. With the `Option` around it, two
-/// words, which a function returns in registers.
-pub enum Acquire {
-    /// It got no permits.
+/// What is left of a call of one attribute that keeps no permit: nothing if it was granted at once. Two words, which a
+/// function returns in registers. Resolves to the rejection, if the call was rejected.
+#[must_use = "a rejected call must not go on"]
+pub struct Acquire(
+    /// Dropped by hand, so that the usual call only tests it.
+    ManuallyDrop<Option<Unfinished>>,
+);
+
+enum Unfinished {
     Rejected(Rejection),
     /// On the heap: few calls have work left, and the futures of all others stay small.
-    Undecided(Box<Rest>),
+    Undecided(Box<Undecided>),
 }
 
-type Rest = Pin<Box<dyn Future<Output = Result<(), Rejection>> + Send>>;
+type Undecided = Pin<Box<dyn Future<Output = Option<Rejection>> + Send>>;
 
 impl CallSite {
-    /// Takes the permits of a call that has no other attribute, and keeps no permit. Returns what is left to do unless they
-    /// were granted at once: most calls have nothing to await, and nothing to drop.
+    /// Takes the permits of a call that has no other attribute, and keeps no permit.
     // Within the annotated function, which knows whether its key has parts.
     #[inline]
-    pub fn acquire(&'static self, permits: u64, parts: &[Part<'_>]) -> Option<Acquire> {
+    pub fn acquire(&'static self, permits: u64, parts: &[Part<'_>]) -> Acquire {
         match parts {
             [] => self.acquire_fixed(permits),
             parts => self.acquire_rendered(permits, parts),
@@ -57,68 +61,92 @@ impl CallSite {
     }
 
     #[inline(never)]
-    fn acquire_fixed(&'static self, permits: u64) -> Option<Acquire> {
-        if self.spends_allotted(permits) { None } else { self.acquire_fixed_apart(permits) }
+    fn acquire_fixed(&'static self, permits: u64) -> Acquire {
+        let known = |limits: &'static Limits| {
+            let known = limits.sites().get(&self.number)?;
+            Some((limits.services(), known.only.as_ref()?))
+        };
+        match Limits::without_scopes().and_then(known) {
+            Some((services, core)) if spends_allotted(services, core, permits) => Acquire::GRANTED,
+            Some((services, core)) => self.acquire_known(services, core, permits),
+            None => self.acquire_fixed_apart(permits),
+        }
     }
 
     // Apart, because a call first saves the registers that its function needs.
     #[inline(never)]
-    fn acquire_fixed_apart(&'static self, permits: u64) -> Option<Acquire> {
-        if self.spends(None, permits) { None } else { self.begin_fixed(permits) }
+    fn acquire_known(&'static self, services: &Services, core: &Core, permits: u64) -> Acquire {
+        let is_spent = u32::try_from(permits).is_ok_and(|permits| core.spend(services, permits));
+        if is_spent { Acquire::GRANTED } else { self.begin(permits, Key(None)) }
     }
 
-    // Apart, because a request is large.
     #[inline(never)]
-    fn begin_fixed(&'static self, permits: u64) -> Option<Acquire> {
-        self.request(permits, &[]).begin()
+    fn acquire_fixed_apart(&'static self, permits: u64) -> Acquire {
+        let is_spent = Limits::with_scope(|limits, observer| {
+            let spend = |core: &Arc<Core>| {
+                u32::try_from(permits).is_ok_and(|permits| core.spend(limits.services(), permits))
+            };
+            observer.is_none()
+                && self.with_known(limits, |known| known.only.as_ref().is_some_and(spend))
+        });
+        if is_spent { Acquire::GRANTED } else { self.begin(permits, Key(None)) }
     }
 
     // Apart, because a rendered key is large.
     #[inline(never)]
-    fn acquire_rendered(&'static self, permits: u64, parts: &[Part<'_>]) -> Option<Acquire> {
-        let name = self.rendered(parts);
-        if self.spends(Some(&name), permits) {
-            return None;
-        }
-        Request(Some(Wanted { site: self, key: Key(Some(name)), permits })).begin()
-    }
-
-    /// Takes permits that are allotted to the calls of a key without placeholders that have no scope.
-    #[inline(always)]
-    fn spends_allotted(&self, permits: u64) -> bool {
-        // Reading the counter calls a function, before which all that is used after it is saved. So most is looked at after it.
-        if let Some(known) = self.known.of_the_first()
-            && let Some(core) = &known.value.only
-            && let Some(slot) = core.allotting()
-            && let Some(counted) = Counted::now()
-            && let Some(limits) = Limits::without_scopes()
-            && known.is_of(limits)
-        {
-            return core.spend_allotted(limits.services(), slot, permits, counted);
-        }
-        false
-    }
-
-    /// Takes the permits of a call that is not observed, if this process counts the limiter and they are
-    /// free. Most calls need no more, and most have no scope.
-    #[inline(always)]
-    fn spends(&self, name: Option<&str>, permits: u64) -> bool {
-        match (Limits::unscoped(), u32::try_from(permits)) {
-            (Some(limits), Ok(permits)) => self.spend(limits, name, permits),
-            (None, Ok(permits)) => self.spends_in_scope(name, permits),
-            (_, Err(_)) => false,
+    fn acquire_rendered(&'static self, permits: u64, parts: &[Part<'_>]) -> Acquire {
+        let left = match Limits::unscoped() {
+            Some(limits) => self.spend_rendered(limits, permits, parts),
+            None => self.spend_rendered_in_scope(permits, parts),
+        };
+        match left {
+            None => Acquire::GRANTED,
+            name => self.begin(permits, Key(name)),
         }
     }
 
     #[inline(never)]
-    fn spends_in_scope(&self, name: Option<&str>, permits: u32) -> bool {
-        Limits::in_scope(|limits, observer| observer.is_none() && self.spend(limits, name, permits))
+    fn spend_rendered_in_scope(&self, permits: u64, parts: &[Part<'_>]) -> Option<KeyName> {
+        Limits::in_scope(|limits, observer| match observer {
+            None => self.spend_rendered(limits, permits, parts),
+            Some(_) => self.key(limits, parts).0,
+        })
+    }
+
+    /// Takes the permits of a call that is not observed, if this process counts the limiter and they are free.
+    /// Most calls need no more. Returns the name of the limiter of a call that does.
+    #[inline(always)]
+    fn spend_rendered(&self, limits: &Limits, permits: u64, parts: &[Part<'_>]) -> Option<KeyName> {
+        self.with_known(limits, |known| {
+            let name = rendered(&known.template, parts);
+            let (services, family) = (limits.services(), &known.declared.family);
+            let is_spent = u32::try_from(permits)
+                .is_ok_and(|permits| limiter::spend(services, family, &name, permits));
+            if is_spent { None } else { Some(name) }
+        })
+    }
+
+    // Separate from a call that only spends its permits.
+    #[inline(never)]
+    fn begin(&'static self, permits: u64, key: Key) -> Acquire {
+        let request = Request(Some(Wanted { site: self, key, permits }));
+        Acquire(ManuallyDrop::new(match begin(&[request], false) {
+            Begun::Decided(Ok(_)) => None,
+            Begun::Decided(Err((_, rejection))) => Some(Unfinished::Rejected(rejection)),
+            Begun::Undecided(call) => Some(Unfinished::Undecided(Box::new(Box::pin(async move {
+                call.acquire().await.err().map(|(_, rejection)| rejection)
+            })))),
+        }))
     }
 
     /// Returns the request of this attribute.
     #[must_use]
     pub fn request(&'static self, permits: u64, parts: &[Part<'_>]) -> Request {
-        Request(Some(Wanted { site: self, key: self.key(parts), permits }))
+        let key = match parts {
+            [] => Key(None),
+            parts => Limits::with_scope(|limits, _| self.key(limits, parts)),
+        };
+        Request(Some(Wanted { site: self, key, permits }))
     }
 
     /// Returns how long a call waits; a function that cannot return a rejection waits as long as necessary.
@@ -130,35 +158,83 @@ impl CallSite {
     }
 }
 
+/// Takes permits that are allotted to the calls of a limiter.
+#[inline(always)]
+fn spends_allotted(services: &Services, core: &Core, permits: u64) -> bool {
+    // Reading the counter calls a function, before which all that is used after it is saved. So the rest is looked at after it.
+    if let Some(slot) = core.allotting()
+        && let Some(counted) = Counted::now()
+    {
+        return core.spend_allotted(services, slot, permits, counted);
+    }
+    false
+}
+
 impl Request {
-    // Separate from a call that only spends its permits.
+    /// The request of an attribute that exempts the call.
+    #[must_use]
+    pub fn skipped() -> Self {
+        Self(None)
+    }
+}
+
+impl Acquire {
+    const GRANTED: Self = Self(ManuallyDrop::new(None));
+
+    /// Of an attribute that exempts the call.
+    pub fn skipped() -> Self {
+        Self::GRANTED
+    }
+
+    fn take(&mut self) -> Option<Unfinished> {
+        ManuallyDrop::into_inner(mem::replace(&mut self.0, ManuallyDrop::new(None)))
+    }
+
+    /// Polls what is unfinished; it is gone when that is ready.
     #[inline(never)]
-    fn begin(&self) -> Option<Acquire> {
-        match begin(slice::from_ref(self), false) {
-            Begun::Decided(Ok(_)) => None,
-            Begun::Decided(Err((_, rejection))) => Some(Acquire::Rejected(rejection)),
-            Begun::Undecided(call) => Some(Acquire::Undecided(Box::new(Box::pin(async move {
-                call.acquire().await.map(drop).map_err(|(_, rejection)| rejection)
-            })))),
+    fn poll_apart(&mut self, context: &mut Context<'_>) -> Poll<Option<Rejection>> {
+        if let Some(Unfinished::Undecided(rest)) = &mut *self.0 {
+            let rejection = task::ready!(Pin::as_mut(rest).poll(context));
+            self.drop_apart();
+            return Poll::Ready(rejection);
         }
+        match self.take() {
+            Some(Unfinished::Rejected(rejection)) => Poll::Ready(Some(rejection)),
+            _ => Poll::Ready(None),
+        }
+    }
+
+    #[inline(never)]
+    fn drop_apart(&mut self) {
+        drop(self.take());
     }
 }
 
 impl Future for Acquire {
-    type Output = Result<(), Rejection>;
+    type Output = Option<Rejection>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match &mut *self {
-            Self::Rejected(rejection) => Poll::Ready(Err(rejection.clone())),
-            Self::Undecided(rest) => Pin::as_mut(rest).poll(context),
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Rejection>> {
+        if self.0.is_none() {
+            return Poll::Ready(None);
         }
+        let poll = self.poll_apart(context);
+        if poll.is_ready() {
+            // It is empty already. Written here too, so that rustc can leave out the drop.
+            self.0 = ManuallyDrop::new(None);
+        }
+        poll
     }
 }
 
-/// Returns the request of an attribute that exempts the call.
-#[must_use]
-pub fn skipped() -> Request {
-    Request(None)
+impl Drop for Acquire {
+    // Within the annotated function: most calls have nothing to drop.
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            self.drop_apart();
+        }
+    }
 }
 
 /// Why a call got no permits, and the position of the attribute that rejected it.

@@ -32,7 +32,6 @@ use crate::{
 
 /// The stores, the clock, the engine and the settings that limiters use.
 pub(crate) struct Services {
-    pub(crate) id: u64,
     /// Itself, as the rules of its limiters keep it.
     pub(crate) this: Weak<dyn Any + Send + Sync>,
     pub(crate) key_prefix: String,

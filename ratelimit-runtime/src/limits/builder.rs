@@ -11,10 +11,7 @@ mod store;
 use std::{
     fmt,
     path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -30,7 +27,7 @@ use crate::{
     limiter::{Crowd, Local, Reading, Rules, Services},
     members::Members,
     metrics,
-    registry::Registry,
+    registry::{Registry, Sites},
     settings::Current,
     store::{AnyStore, MemoryStore, RedisStore},
 };
@@ -273,7 +270,7 @@ impl LimitsBuilder {
         #[cfg(all(unix, feature = "signal"))]
         let hangups = self.on_hangup.then(|| watch::hangups(&engine)).transpose()?;
         let (limits, warnings) = self.load(engine)?;
-        let services = &limits.services;
+        let services = limits.services();
         for warning in &warnings {
             services.events.emit(warning);
         }
@@ -335,8 +332,6 @@ impl LimitsBuilder {
         broken: Option<SetupError>,
         engine: Arc<Engine>,
     ) -> Limits {
-        static ID: AtomicU64 = AtomicU64::new(1);
-
         metrics::describe();
         let fixed = file::Fixed::of(file.as_ref().map(|file| &file.limits), &self.chosen());
         let Program { key_prefix, deadline, remembered, shown, proxies, store } = program;
@@ -357,7 +352,6 @@ impl LimitsBuilder {
         let current = if is_shared { current.in_process(members.process()) } else { current };
         let services = Arc::<Services>::new_cyclic(|this| Services {
             this: this.clone(),
-            id: ID.fetch_add(1, Ordering::Relaxed),
             key_prefix,
             store,
             deadline,
@@ -380,8 +374,8 @@ impl LimitsBuilder {
         let (source, shadow) = (self.source, self.shadow);
         let (seen, warned) = (OnceCell::new(), Mutex::default());
         let origin = Arc::new(Origin { source, shadow, fixed, seen, warned });
-        let made = Made { registry, origin, settings: shown, proxies };
-        let limits = Limits { services, made: Arc::new(made) };
+        let made = Made { services, registry, origin, settings: shown, proxies };
+        let limits = Limits { sites: Sites::new(), made: Arc::new(made) };
         if is_shared {
             heartbeat::start(&limits);
         }

@@ -88,6 +88,6 @@ impl Limits {
     /// ```
     #[must_use]
     pub fn health(&self) -> Health {
-        Health::of(&self.services)
+        Health::of(self.services())
     }
 }

@@ -28,8 +28,8 @@ const BUSIEST: usize = 64;
 
 /// Sends heartbeats as long as the limits exist.
 pub(super) fn start(limits: &Limits) {
-    let (weak, made) = (Arc::downgrade(&limits.services), Arc::downgrade(&limits.made));
-    limits.services.engine.spawn_endless(async move {
+    let (weak, made) = (Arc::downgrade(limits.services()), Arc::downgrade(&limits.made));
+    limits.services().engine.spawn_endless(async move {
         let mut process = Process::this();
         let mut wait = AT_FIRST;
         loop {

@@ -11,8 +11,8 @@ const EVERY: Duration = Duration::from_secs(60);
 /// other tasks of the engine in between.
 pub(super) fn forget_when_many(limits: &Limits) {
     let (services, registry) =
-        (Arc::downgrade(&limits.services), Arc::downgrade(&limits.made.registry));
-    limits.services.crowd.prepare(async move {
+        (Arc::downgrade(limits.services()), Arc::downgrade(&limits.made.registry));
+    limits.services().crowd.prepare(async move {
         loop {
             let Some(this) = services.upgrade() else { return };
             let minute = this.clock.sleep_in_engine(EVERY);

@@ -27,14 +27,14 @@ impl super::Limits {
         let contains = |proxies: &[Network]| proxies.iter().any(|proxy| proxy.contains(address));
         match &self.made.proxies.trusted {
             Some(proxies) => contains(proxies),
-            None => contains(self.services.current().trusted_proxies()),
+            None => contains(self.services().current().trusted_proxies()),
         }
     }
 
     /// Returns the only header in which trusted proxies name the client, if it is only one.
     pub(crate) fn client_ip_header(&self) -> Option<HeaderName> {
         let chosen = self.made.proxies.client_ip_header.clone();
-        chosen.or_else(|| self.services.current().client_ip_header().cloned())
+        chosen.or_else(|| self.services().current().client_ip_header().cloned())
     }
 
     /// Returns whether no proxy that is not trusted was reported before.

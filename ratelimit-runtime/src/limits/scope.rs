@@ -8,7 +8,7 @@ use std::sync::{
 use tokio::task::futures::TaskLocalFuture;
 
 use super::{INSTALLED, Limits, LimitsBuilder};
-use crate::{Decision, Permit, Rejection, limiter::Fate};
+use crate::{Decision, Permit, Rejection, limiter::Fate, registry::Sites};
 
 tokio::task_local! {
     static SCOPE: Scope;
@@ -176,7 +176,7 @@ fn unattended() -> &'static Limits {
         limits
     });
     // A log may call rate-limited functions itself, which need the limits.
-    events.iter().for_each(|event| limits.services.events.emit(event));
+    events.iter().for_each(|event| limits.services().events.emit(event));
     limits
 }
 
@@ -196,6 +196,12 @@ impl Limits {
     #[inline]
     fn installed() -> &'static Self {
         INSTALLED.get().unwrap_or_else(unattended)
+    }
+
+    /// Returns what these limits know of each call site.
+    #[inline(always)]
+    pub(crate) fn sites(&self) -> &Sites {
+        &self.sites
     }
 
     /// Calls a function with the limits of the running code, and with its observer. The function may run code of the

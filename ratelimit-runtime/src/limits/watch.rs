@@ -46,7 +46,7 @@ struct Again {
 
 impl Again {
     fn of(limits: &Limits) -> Arc<Self> {
-        let (made, services) = (&limits.made, Arc::downgrade(&limits.services));
+        let (made, services) = (&limits.made, Arc::downgrade(limits.services()));
         let (registry, origin) = (Arc::downgrade(&made.registry), Arc::clone(&made.origin));
         Arc::new(Self { services, registry, origin })
     }
@@ -84,7 +84,7 @@ impl Origin {
 pub(super) fn start(limits: &Limits, every: Duration, seen: Seen) {
     let (again, origin) = (Again::of(limits), Arc::clone(&limits.made.origin));
     let _ = origin.seen.set(Mutex::new(seen));
-    limits.services.engine.spawn_endless(async move {
+    limits.services().engine.spawn_endless(async move {
         loop {
             sleep(every).await;
             let Some(mut now) = Seen::later(&origin.source).await else { return };
@@ -118,7 +118,7 @@ pub(super) fn hangups(engine: &Engine) -> Result<Signal, SetupError> {
 #[cfg(all(unix, feature = "signal"))]
 pub(super) fn on_hangup(limits: &Limits, mut hangups: Signal) {
     let again = Again::of(limits);
-    limits.services.engine.spawn_endless(async move {
+    limits.services().engine.spawn_endless(async move {
         while hangups.recv().await.is_some() && again.reload().await.is_some() {}
     });
 }

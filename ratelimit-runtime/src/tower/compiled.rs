@@ -5,11 +5,13 @@ use std::sync::Arc;
 use http::{request, response};
 use ratelimit_spec::{KeyName, Placeholder, Template};
 
-use super::member::{Member, Value, WriteValue};
+use super::{
+    member::{Member, Value, WriteValue},
+    per_limits::PerLimits,
+};
 use crate::{
     Event, Limits, Permit, Problem, ProblemKind, Rejection, SetupError, key,
     limiter::{self, Claim, Core},
-    limits::PerLimits,
     registry::Declared,
     web::{ClientIp, Headers, peer_of, unknown_peer},
 };
