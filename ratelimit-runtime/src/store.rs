@@ -318,18 +318,16 @@ impl Reply {
         Self { reconciled: None, replaced: None, announcer: None, ahead_ms: 0, ..self }
     }
 
-    /// Returns the reply of a limiter that is blocked for this long, to a request whose permits are free after
-    /// `wait_ms`.
-    fn blocked_for(self, block_ms: u64, wait_ms: u64) -> Self {
-        let ms = block_ms.max(wait_ms);
-        Self {
-            outcome: Outcome::Blocked,
-            remaining: 0,
-            retry_after_ms: ms,
-            reset_after_ms: self.reset_after_ms.max(ms),
-            more_after_ms: ms,
-            ..self
-        }
+    /// Returns the reply of a limiter that is blocked for this long, to a request for these permits, which are free
+    /// after `wait_ms`. No wait helps a request for more than the capacity.
+    fn blocked_for(self, block_ms: u64, permits: u64, wait_ms: u64) -> Self {
+        let (ms, capacity) = (block_ms.max(wait_ms), self.config.capacity());
+        let (outcome, remaining, retry_after_ms) = match permits > capacity {
+            true => (Outcome::ExceedsCapacity, capacity, 0),
+            false => (Outcome::Blocked, 0, ms),
+        };
+        let reset_after_ms = self.reset_after_ms.max(ms);
+        Self { outcome, remaining, retry_after_ms, reset_after_ms, more_after_ms: ms, ..self }
     }
 }
 

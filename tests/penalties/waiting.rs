@@ -93,6 +93,38 @@ async fn a_block_that_was_lifted_or_deleted_is_over_for_the_calls_behind_a_queue
     }
 }
 
+/// The store decides on these calls: its quota may have been raised.
+#[tokio::test]
+async fn a_call_for_more_than_the_capacity_is_not_one_for_the_end_of_a_block() {
+    let quota = Quota::per_minute(2);
+    let (bucket, spaced) = (quota.token_bucket(2).unwrap(), quota.leaky_bucket().unwrap());
+    for place in [Place::Embedded, Place::redis()] {
+        let limits = place.limits().await;
+        for (n, quota) in [quota, bucket, quota.fixed_window(), spaced].into_iter().enumerate() {
+            let settings = Settings::new(quota).penalty(Penalty::new(1, BLOCK));
+            let blocked = async |call: &str| {
+                let limiter = limits.limiter(&format!("{call}:{n}"), settings.clone());
+                limiter.try_acquire(2).await.unwrap();
+                assert_eq!(reason(limiter.try_acquire(1).await), Some(Reason::Blocked));
+                limiter
+            };
+            let free = limits.limiter("free", Quota::per_minute(9));
+            let (both, waiting) = (blocked("both").await.and(free), blocked("waiting").await);
+            let waits = timeout(20 * SECOND, waiting.acquire_timeout(3, 2 * BLOCK));
+            let rejections = [
+                blocked("polling").await.try_acquire(3).await.unwrap_err(),
+                blocked("peeking").await.peek(3).await.unwrap_err(),
+                both.try_acquire(3).await.unwrap_err(),
+                waits.await.expect("it does not wait").unwrap_err(),
+            ];
+            for rejection in rejections {
+                assert_eq!(rejection.reason(), Reason::ExceedsCapacity, "{rejection}, {quota}");
+                assert_eq!(rejection.retry_after(), None, "{rejection}, {quota}");
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn while_the_store_is_away_no_call_behind_a_queue_is_blocked() {
     let server = RedisServer::start();
@@ -109,4 +141,30 @@ async fn while_the_store_is_away_no_call_behind_a_queue_is_blocked() {
         tokio::time::sleep(ms(20)).await;
     }
     first.abort();
+}
+
+/// The quota was lowered below what they wait for. The store decides a few times at most, not as long as the block lasts.
+#[tokio::test]
+async fn a_queued_call_that_exceeds_a_lowered_capacity_does_not_wait_for_the_end_of_a_block() {
+    let server = RedisServer::start();
+    let limits = Limits::builder().redis(server.url()).no_limits_file().build().await.unwrap();
+    let quota = Quota::per_minute(2);
+    let (bucket, spaced) = (quota.token_bucket(2).unwrap(), quota.fixed_window());
+    for (n, quota) in [quota, bucket, spaced].into_iter().enumerate() {
+        let settings = Settings::new(quota).penalty(Penalty::new(1, BLOCK));
+        let limiter = limits.limiter(&format!("lowered:{n}"), settings);
+        limiter.try_acquire(2).await.unwrap();
+        let waiting = limiter.clone();
+        let waiting =
+            tokio::spawn(async move { waiting.acquire_timeout(2, 2 * BLOCK).await.map(drop) });
+        tokio::time::sleep(SECOND / 5).await;
+        assert_eq!(reason(limiter.try_acquire(1).await), Some(Reason::Blocked));
+        limiter.set_rate(Quota::new(1, quota.per()).unwrap()).await.unwrap();
+        let before = server.calls("evalsha");
+        tokio::time::sleep(SECOND).await;
+        let calls = server.calls("evalsha") - before;
+        assert!(calls < 30, "{calls} calls, {quota}");
+        let rejection = timeout(10 * SECOND, waiting).await.expect("it need not wait").unwrap();
+        assert_eq!(reason(rejection), Some(Reason::ExceedsCapacity), "{quota}");
+    }
 }

@@ -52,7 +52,7 @@ impl MemoryStore {
         for (((row, request), costs), ms) in rows.filter(|(_, ms)| ms.is_some()) {
             for (reply, cost) in row.iter_mut().zip(*costs) {
                 let wait_ms = self.wait_blocked(request.keys, reply.config, *cost);
-                let own = reply.blocked(ms, wait_ms);
+                let own = reply.blocked(ms, *cost, wait_ms);
                 *reply = Reply { outcome: own.outcome.jointly(false, admit), ..own };
             }
         }

@@ -19,7 +19,7 @@ impl MemoryStore {
             // Usage that a process counts is forgotten with a reset.
             let outcome = outcome.reconciled.filter(|_| reply.outcome == Outcome::PerClient);
             let reply = Reply { reconciled: outcome, ..reply };
-            reply.blocked(blocked_for, reply.retry_after_ms)
+            reply.blocked(blocked_for, cost, reply.retry_after_ms)
         })
     }
 

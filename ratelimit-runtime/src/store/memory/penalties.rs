@@ -79,11 +79,11 @@ impl MemoryStore {
 }
 
 impl Reply {
-    /// Returns the reply of a limiter that is blocked for this long, if it is counted here, to a request whose
-    /// permits are free after `wait_ms`.
-    pub(super) fn blocked(self, ms: Option<u64>, wait_ms: u64) -> Self {
+    /// Returns the reply of a limiter that is blocked for this long, if it is counted here, to a request for
+    /// these permits, which are free after `wait_ms`.
+    pub(super) fn blocked(self, ms: Option<u64>, permits: u32, wait_ms: u64) -> Self {
         match ms.filter(|_| self.outcome.is_counted()) {
-            Some(ms) => self.blocked_for(ms, wait_ms),
+            Some(ms) => self.blocked_for(ms, permits.into(), wait_ms),
             None => self,
         }
     }

@@ -27,7 +27,7 @@ impl MemoryStore {
                     for (one, cost) in each.iter_mut().zip(costs) {
                         let wait = || used.peek(&config, (*cost).into(), now).retry_after;
                         let wait_ms = if config.reserves() { wait() } else { 0 };
-                        one.reply = one.reply.blocked(blocked, wait_ms);
+                        one.reply = one.reply.blocked(blocked, *cost, wait_ms);
                     }
                     each
                 }

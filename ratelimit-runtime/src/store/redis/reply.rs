@@ -140,7 +140,9 @@ impl LimiterReply {
             Outcome::Granted => {
                 Reply { retry_after_ms: wait_ms, ..decide(self.common, u64::from(cost)) }
             }
-            Outcome::Blocked => self.common.blocked_for(self.common.retry_after_ms, wait_ms),
+            Outcome::Blocked => {
+                self.common.blocked_for(self.common.retry_after_ms, cost.into(), wait_ms)
+            }
             _ => self.common,
         };
         self.common = self.common.of_next();

@@ -46,7 +46,7 @@ fn read_counted(reply: Reply, each: &[Value], permits: u64) -> Option<Reservatio
     let [again, taken, wait, empty_at, ticks, before] = each else { return None };
     let again_ms = integer(again)?;
     if reply.outcome == Outcome::Blocked {
-        return Some(nothing(reply.blocked_for(reply.retry_after_ms, again_ms)));
+        return Some(nothing(reply.blocked_for(reply.retry_after_ms, permits, again_ms)));
     }
     let outcome = match integer(taken)? {
         0 if permits > reply.config.capacity() => Outcome::ExceedsCapacity,
