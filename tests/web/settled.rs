@@ -94,6 +94,38 @@ async fn a_corrected_cost_of_the_request_is_in_its_headers() {
     assert_eq!(spaced, r#""leaky";r=0;t=12"#);
 }
 
+/// 60 permits a minute: one is free again each second, so a bucket of 100 is full as many seconds later as it lacks permits.
+#[tokio::test]
+async fn a_bucket_is_full_again_when_the_corrected_cost_has_drained() {
+    let (limits, time) = limits().await;
+    let bucket = quota(60, MINUTE).token_bucket(100).unwrap();
+    let spender = Limit::new("bucket", bucket)
+        .permits(|_| 20)
+        .actual(|response| response.headers.get("x-used")?.to_str().ok()?.parse().ok())
+        .headers(Headers::XRateLimit)
+        .limits(&limits);
+    let free = async || limits.configured("bucket").available_permits().await.unwrap();
+    let mut full = 0_u32;
+    for used in ["20", "5", "45", "0", "12"] {
+        let service = service_fn(move |_: Request<Empty<Bytes>>| async move {
+            let response = Response::builder().header("x-used", used);
+            Ok::<_, Infallible>(response.body(Full::<Bytes>::default()).unwrap())
+        });
+        let answer = through(&spender, service, request()).await;
+        full += used.parse::<u32>().unwrap();
+        let remaining = (100 - full).to_string();
+        assert_eq!(header(&answer, "x-ratelimit-remaining"), Some(remaining), "{used}");
+        let reset = (1_700_000_000 + full).to_string();
+        assert_eq!(header(&answer, "x-ratelimit-reset"), Some(reset), "{used}");
+        // The request does not wait for its settlement.
+        while free().await != u64::from(100 - full) {
+            tokio::time::sleep(SECOND / 500).await;
+        }
+    }
+    time.advance(full * SECOND);
+    assert_eq!(free().await, 100);
+}
+
 #[rate_limit(key = "attempts:{user}", rate = 2, per = "1m", wait = "none", refund_if = |_| right)]
 async fn attempt(user: &str, right: bool) -> Result<(), Rejection> {
     let _ = user;

@@ -7,6 +7,7 @@ use std::{
 };
 
 use super::{Decision, Reason};
+use crate::Quota;
 
 impl Decision {
     /// Creates the decision on a call that is not counted.
@@ -61,7 +62,8 @@ impl Decision {
     }
 
     /// Returns the decision of a call that took these permits and is settled at what it `used`, so that the others are
-    /// free again. A bucket that spaces its permits may not free them: its decision does not change.
+    /// free again. A bucket that spaces its permits may not free them: its decision does not change. The times of a window
+    /// are those of its oldest and of its newest permit, which may be those of other calls.
     pub(crate) fn settled(&self, taken: u64, used: u64) -> Self {
         if taken == 0 {
             return self.clone();
@@ -75,9 +77,16 @@ impl Decision {
         if all == 0 {
             return settled;
         }
-        settled.remaining = self.remaining.saturating_add(taken).saturating_sub(used).min(all);
+        let free = self.remaining.saturating_add(taken);
+        settled.remaining = free.saturating_sub(used).min(all);
         if settled.remaining == all {
             (settled.reset_after, settled.more_after) = (Duration::ZERO, Duration::ZERO);
+        } else if let Some(bucket) = self.quota.filter(|quota| quota.burst().is_some()) {
+            // What is not free becomes debt, or excess: a decision does not know which.
+            let used = used.min(free);
+            let more = time_of(bucket, used.saturating_sub(taken), u128::div_ceil);
+            let less = time_of(bucket, taken.saturating_sub(used), |ms, rate| ms / rate);
+            settled.reset_after = self.reset_after.saturating_add(more).saturating_sub(less);
         }
         settled
     }
@@ -108,4 +117,11 @@ impl Decision {
         let of = self.quota.map_or(1, |quota| quota.rate().max(1));
         (Reverse(rejects), (u128::from(self.remaining) << 32) / u128::from(of))
     }
+}
+
+/// Returns how long a bucket takes to refill by this many permits, in whole milliseconds.
+fn time_of(bucket: Quota, permits: u64, divided_by: impl Fn(u128, u128) -> u128) -> Duration {
+    let ms = bucket.per().as_millis() * u128::from(permits);
+    let ms = divided_by(ms, bucket.rate().max(1).into());
+    Duration::from_millis(u64::try_from(ms).unwrap_or(u64::MAX))
 }

@@ -81,8 +81,8 @@ pub enum Headers {
     /// `search:{ip}: 10 per 1s`. `q` is the rate and `w` the window in seconds, which is left out if it is not a whole number of
     /// seconds. `r` is the number of permits that remain, and `t` the time until there are more, rounded up to seconds.
     /// Both are those of the decision, adjusted by the permits that were refunded or charged to the request before its
-    /// response began; those of a leaky bucket, and of one that warms up, are not adjusted. A token
-    /// bucket can have more permits left than its rate. A response has no
+    /// response began; those of a leaky bucket, and of one that warms up, are not adjusted. `t` does not include the time to
+    /// pay a debt of the request. A token bucket can have more permits left than its rate. A response has no
     /// `RateLimit` if nothing was counted: the request costs 0 permits, or more than the limit ever grants, or is
     /// rejected because other requests wait already. There is none while the store is unavailable either, because a
     /// process then knows only its own calls, nor for a limiter in shadow mode, because clients would wait for its permits.
@@ -92,7 +92,7 @@ pub enum Headers {
     Ietf,
     /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` of the strictest limit that is enforced.
     /// The first is the most that can remain: the rate, or the burst of a token bucket. The last is the time at which
-    /// the whole quota is free again, in seconds since the Unix epoch.
+    /// the whole quota is free again, in seconds since the Unix epoch; of a token bucket, adjusted like `r`.
     XRateLimit,
     /// Only `Retry-After`.
     Off,
