@@ -75,8 +75,9 @@ impl Limiter {
     }
 
     /// Returns a limiter that takes from both or from neither: from all limiters that `self` and
-    /// `other` are made of, each of them once. While a call waits for one of them, it holds no permits
-    /// of the others.
+    /// `other` are made of, each of them once. A call that waits normally holds no permits; only one that has waited for
+    /// each of them, or was overtaken several times, [takes them one after the
+    /// other](crate::guide::algorithms#waiting-for-a-bucket) and keeps what it has.
     ///
     /// [`release`](Self::release), [`charge`](Self::charge), [`delete`](Self::delete),
     /// [`expire`](Self::expire), [`ttl`](Self::ttl) and the like apply to all of them, even if one
