@@ -106,7 +106,8 @@ pub enum Event {
         limiter: Arc<str>,
     },
     /// A limiter in shadow mode admitted a call that it would have rejected or delayed. Reported for the first such
-    /// call, and again after a minute without one; the [report](crate::report::LimiterReport::shadowed) counts all.
+    /// call, and then only for the first one after a minute without any: the
+    /// [report](crate::report::LimiterReport::shadowed) counts all of them.
     #[non_exhaustive]
     WouldReject {
         /// The rejection that the caller would have received if it did not wait.
