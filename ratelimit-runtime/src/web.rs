@@ -2,7 +2,7 @@
 //!
 //! Available with each of the features `tower`, `axum`, `actix` and `tonic`.
 //!
-//! - [`ClientIp`] is the address of the client, also behind proxies.
+//! - [`ClientIp`] is the address of the client, even behind proxies.
 //! - [`Headers`] selects the headers that describe the limits.
 //! - [`response`] is the response to a rejected request, for frameworks without a feature here.
 
@@ -37,7 +37,7 @@ use crate::Rejection;
 ///
 /// | reason | status | `Retry-After` |
 /// |---|---|---|
-/// | `Limited`, `WaitTooLong`, `QueueFull`, `Blocked` | 429 | when a permit is free, at least 1 s |
+/// | `Limited`, `WaitTooLong`, `QueueFull`, `Blocked` | 429 | the time until the permits are free, at least 1 s |
 /// | `ExceedsCapacity` | 422, and 429 if the limit rejects every call | none, since waiting does not help |
 /// | `StoreUnavailable` | 503 | 1 s |
 /// | `StoreMisconfigured` | 503 | none |

@@ -23,8 +23,8 @@ const PREFIX: u8 = 64;
 /// It is the address of the peer, unless the peer is a [trusted proxy]. Then it is the rightmost address
 /// in `Forwarded` or `X-Forwarded-For` that is no trusted proxy: entries further to the left were
 /// written by the client, or by a proxy that only the client trusts. Without trusted proxies both
-/// headers are ignored. An entry that is malformed or obfuscated (`unknown`, `_hidden`) hides what
-/// is behind it, and the proxy that wrote it counts as the client.
+/// headers are ignored. An entry that is malformed or obfuscated (`unknown`, `_hidden`) hides
+/// the entries to its left, and the proxy that wrote it counts as the client.
 ///
 /// If the two headers contradict each other, the peer counts as the client, since it wrote only one of them.
 /// Unless the proxies remove the other one, set [`client_ip_header`], or a client that adds it is not counted by its
