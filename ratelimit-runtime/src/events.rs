@@ -151,7 +151,7 @@ pub enum Event {
         modes: Option<(Mode, Mode)>,
     },
     /// The store is unavailable; `on_store_error` decides from now on. Reported when an outage begins, and
-    /// every minute while it lasts. If the store fails again within ten seconds of the last report, the next one is
+    /// every minute while it lasts. If the store fails again within ten seconds of the last report, the next report is
     /// made when they are over. Each node of a cluster has its own outages.
     #[non_exhaustive]
     StoreDown {

@@ -48,11 +48,11 @@ use ratelimit_spec::KeyWriter;
 pub trait KeyPart {
     /// Writes the value as it is to appear in the key.
     ///
-    /// Any text is safe: all characters but ASCII letters, digits, `_`, `.` and `-` are escaped, and a
+    /// Any text is safe: all characters but ASCII letters, digits, `_`, `.` and `-` are escaped, and
     /// text that takes more than 64 bytes after that is replaced by its hash, for which this function
     /// may be called a second time. An error counts as the end of the text.
     ///
-    /// The text identifies the caller in the store. If a release writes another text for the same
+    /// The text identifies the caller in the store. If a release writes different text for the same
     /// value, every limit of that value starts over.
     ///
     /// # Errors

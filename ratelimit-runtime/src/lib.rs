@@ -111,7 +111,7 @@
 //!
 //! A sliding window: at most `rate` permits in *any* window of length `per`. A permit is free again
 //! `per` after it was taken; with more than 64 log entries in a window, up to 2 % of the window
-//! later, never earlier. Rejected calls do not count. Time is the Redis server's. A limiter can
+//! later, never earlier. Rejected calls do not count. Time is the Redis server's, or without Redis this process's. A limiter can
 //! also use a token bucket, a fixed window or a leaky bucket (`algorithm`): [`guide::algorithms`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

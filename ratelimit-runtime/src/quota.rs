@@ -139,8 +139,8 @@ impl Quota {
     }
 
     /// Creates a quota of `rate` permits per calendar window, such as a day in a time zone of the IANA database. A
-    /// day has 23 or 25 hours on daylight saving changes, while `Quota::new(rate, 24 h)?.fixed_window()` always
-    /// begins at midnight UTC. [`per`](Self::per) is the usual length of a window; of a month, 31 days.
+    /// day has 23 or 25 hours when daylight saving time begins or ends, while `Quota::new(rate, 24 h)?.fixed_window()`
+    /// always begins at midnight UTC. [`per`](Self::per) is the usual length of a window; of a month, 31 days.
     ///
     /// # Errors
     ///

@@ -114,7 +114,7 @@ fn failure(kind: StoreErrorKind) -> StoreError {
 ///
 /// # Panics
 ///
-/// Panics if it rejects one of them, or admits another one; the message has the place of the call.
+/// Panics if it rejects one of them, or admits one more; the message names the location of the call.
 ///
 /// # Examples
 ///

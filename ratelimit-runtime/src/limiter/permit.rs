@@ -24,8 +24,8 @@ use crate::{Decision, Settlement, StoreError, store::Grant};
 ///
 /// It dereferences to the [`Decision`] that granted the permits. If the real cost differs,
 /// [`settle`](Self::settle) corrects it, or [`record`](Self::record) if it becomes known in steps;
-/// [`give_back`](Self::give_back) returns the permits of a call that did not happen. All three need
-/// the [`Limits`](crate::Limits) or one of its limiters: a permit does not keep the connection open.
+/// [`give_back`](Self::give_back) returns the permits of a call that did not happen. All three work
+/// only while the [`Limits`](crate::Limits) or one of its limiters exists: a permit does not keep the connection open.
 ///
 /// # Examples
 ///

@@ -42,7 +42,7 @@ pub struct RateChange {
 impl RateChange {
     /// Creates a change to these quotas that resets the usage. The stored mode and keep-alive stay.
     ///
-    /// Of a limiter with [several limits](crate::guide::several_limits), each quota changes the limit
+    /// If the limiter has [several limits](crate::guide::several_limits), each quota changes the limit
     /// with the same window and algorithm.
     ///
     /// # Examples
@@ -116,7 +116,7 @@ impl RateChange {
         self
     }
 
-    /// Sets the mode too. Another mode starts without permits in use, also with [`carry`](Self::carry).
+    /// Sets the mode too. Another mode starts without permits in use, even with [`carry`](Self::carry).
     ///
     /// # Examples
     ///
@@ -210,7 +210,7 @@ pub struct LimiterConfig {
     /// How long an idle limiter is kept, or `None` if it is kept for good.
     pub keep_alive: Option<Duration>,
     /// How long the configuration stays in force even if other processes start, or `None` if it is not
-    /// held: [`RateChange::hold`]. Of several limits the longest.
+    /// held: [`RateChange::hold`]. With several limits, the longest.
     pub held_for: Option<Duration>,
 }
 

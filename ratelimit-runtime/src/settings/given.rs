@@ -10,8 +10,8 @@ use crate::{Mode, OnDrift, OnStoreError, Quota, Quotas, Wait, clock::expiry_ms};
 /// The settings of a limiter in code, for [`Limits::limiter`](crate::Limits::limiter): its quotas,
 /// and the other settings of a limits file. A [`Quota`] or [`Quotas`] alone are settings, too.
 ///
-/// The limits file takes precedence, setting by setting; a setting that neither of them makes comes
-/// from its `default`.
+/// The limits file takes precedence, setting by setting; a setting that neither of them sets comes
+/// from the file's `default`.
 ///
 /// With the feature `serde`, settings can be a part of another configuration file (YAML, JSON, TOML), with the fields
 /// and the messages of an entry under `limiters`; `enabled`, `max_keys`, `refund_on`, `shards` and

@@ -36,8 +36,8 @@ impl Limiter {
     ///
     /// All processes apply a quota that was set on purpose until a process starts that is configured
     /// differently, or the limits file of one changes its settings for this limiter.
-    /// [`RateChange::hold`] keeps the quota for longer. Of several limits it changes the one with
-    /// the same window and algorithm.
+    /// [`RateChange::hold`] keeps the quota for longer. If the key has several limits, the one with
+    /// the same window and algorithm is changed.
     ///
     /// # Errors
     ///

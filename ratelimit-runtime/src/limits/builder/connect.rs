@@ -11,9 +11,10 @@ impl LimitsBuilder {
     /// Stores limits in a standalone Redis, over connections that this function opens: with a client certificate,
     /// a password that changes, or through a tunnel.
     ///
-    /// It is called whenever a connection is needed, also after one was lost, for at most 2 s, by any runtime
-    /// that calls limiters and by a thread of the limits. So each call opens a new connection, whose task runs where
-    /// it was opened. An error is that of the store: `on_store_error` decides until a connection is open.
+    /// The function is called whenever a connection is needed, such as after one was lost, and may take 2 s. It is called
+    /// by any runtime that calls limiters, and by a thread of the limits, so each call must open a new connection, whose
+    /// task runs where it was opened. Its error counts as that of the store: `on_store_error` decides until a connection
+    /// is open.
     ///
     /// # Examples
     ///

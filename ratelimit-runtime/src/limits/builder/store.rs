@@ -14,7 +14,7 @@ impl LimitsBuilder {
     /// of the database.
     ///
     /// The login of an address is that of the servers: `redis://user:password@host`. Sentinels that demand one take it from
-    /// `&sentinel_user=` and `&sentinel_password=`. Of a socket, all of this is in the query:
+    /// `&sentinel_user=` and `&sentinel_password=`. For a socket, all of this is in the query:
     /// `unix:///run/redis/redis.sock?db=0&user=name&pass=password`. With `?protocol=resp2`, connections use RESP2, for a
     /// proxy that mishandles `HELLO`.
     ///
@@ -57,7 +57,7 @@ impl LimitsBuilder {
     }
 
     /// Trusts the certificate authorities in this PEM file, instead of the system's. Each new connection reads it
-    /// again, so they can change while the program runs; if it cannot be used then, the last ones remain trusted.
+    /// again, so they can change while the program runs; if the file cannot be used then, the last ones remain trusted.
     ///
     /// # Examples
     ///
