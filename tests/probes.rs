@@ -262,7 +262,7 @@ async fn an_announced_address_out_of_reach_is_reported_with_what_to_set() {
     cluster.node(1).cont();
     let down = down.lock().unwrap();
     let of = |port: String| down.iter().find(|text| text.contains(&format!(":{port})"))).unwrap();
-    assert!(of(nowhere).contains("; if clients reach this node at another address, let it"));
+    assert!(of(nowhere).contains("; if clients reach this node at another address, make it"));
     let hangs = of(cluster.node(1).port().to_string());
     assert!(!hangs.contains("announce"), "an address of the store is known to be right: {hangs}");
 }

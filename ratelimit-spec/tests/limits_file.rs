@@ -868,12 +868,12 @@ fn keys_and_prefixes_must_match_something() {
         ),
     ]);
     let long = format!("prefixes:\n  - prefix: {}\n", "a".repeat(481));
-    assert_eq!(report(&long), "2:13: `prefix` has 481 bytes; write at most 480");
+    assert_eq!(report(&long), "2:13: `prefix` is 481 bytes long; write at most 480");
     let long = "a".repeat(100_000);
     let limiter = "limiters:\n  \"orders:{id}\":\n    overrides:\n";
     assert_eq!(
         report(&format!("{limiter}      - key: orders:{long}*\n      - prefix: x{long}\n")),
-        "4:14: `key` has 100008 bytes; write at most 480\n5:17: `prefix` has 100001 bytes; write at most 480"
+        "4:14: `key` is 100008 bytes long; write at most 480\n5:17: `prefix` is 100001 bytes long; write at most 480"
     );
 }
 
@@ -1034,11 +1034,11 @@ fn a_file_has_bounds() {
     let deep = format!("a: {}{}\n", "[".repeat(16), "]".repeat(16));
     assert_eq!(report(&deep), "1:19: nested deeper than 16 levels; write fewer levels");
     let large = format!("# {}\n", "é".repeat(MAX_BYTES / 2));
-    assert_eq!(report(&large), "the file has 262147 bytes; write at most 262144 (256 KiB)");
+    assert_eq!(report(&large), "the file is 262147 bytes long; write at most 262144 (256 KiB)");
     let dense = format!("a: [{}]\n", "1,".repeat(100_000));
     assert_eq!(
         report(&dense),
-        "1:120002: more than 120000 keys, values and marks up to here; write fewer"
+        "1:120002: more than 120000 keys, values and punctuation marks up to here; write fewer"
     );
     let limiters = |n: usize| {
         let entries = (0..n).map(|n| format!(" {n:04x}_: {{rate: 2}}\n"));

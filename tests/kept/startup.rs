@@ -141,8 +141,8 @@ async fn what_a_user_lacks_is_an_error_that_says_so() {
         ),
         (
             server.url_for("confined", PASSWORD),
-            "; let the Redis user access all keys that begin with the `key_prefix`, also after a brace: `~PREFIX*` and \
-             `~{PREFIX*`",
+            "; let the Redis user access all keys that begin with the `key_prefix`, with and without a brace in \
+             front: `~PREFIX*` and `~{PREFIX*`",
         ),
         (
             format!("redis://app:{PASSWORD}@{}/1", server.address()),
@@ -213,7 +213,8 @@ async fn a_server_in_protected_mode_is_an_error_that_says_so() {
     for url in [format!("redis://{address}"), format!("redis-cluster://{address}")] {
         let error = start(url).await.unwrap_err();
         let expected = "redis: DENIED Redis is running in protected mode; give the server a password, and write it in \
-                        the store's address, or let the server set `protected-mode no`";
+                        the store's address; only if no untrusted host can reach the server, set \
+                        `protected-mode no` on it instead";
         assert_eq!(error, expected);
     }
 }
@@ -263,8 +264,8 @@ async fn a_master_that_no_sentinel_knows_or_that_is_out_of_reach_shows_with_advi
             sentinel.cli(&["SENTINEL", "SET", "gone", "down-after-milliseconds", "3600000"]);
     }
     let unreached = format!(
-        "redis: master at 127.0.0.1:{port}: Connection refused (os error 111); if it is up, let the sentinels monitor \
-         it at an address that clients reach"
+        "redis: master at 127.0.0.1:{port}: Connection refused (os error 111); if it is up, make the sentinels monitor \
+         it at an address that clients can reach"
     );
     for (name, advice) in [
         (

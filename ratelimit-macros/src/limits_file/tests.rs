@@ -165,6 +165,6 @@ fn a_file_that_is_not_utf_8_is_invalid_as_at_run_time() {
         refused("1:6: not UTF-8; save the file as UTF-8")
     );
     let large = "é".repeat(1 << 20);
-    assert!(read(large.as_bytes()).unwrap_err().starts_with("the file has"));
+    assert!(read(large.as_bytes()).unwrap_err().starts_with("the file is"));
     fs::remove_dir_all(root).unwrap();
 }

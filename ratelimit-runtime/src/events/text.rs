@@ -65,14 +65,14 @@ impl fmt::Display for Event {
                 Reconciled::Reset => {
                     write!(
                         f,
-                        "stored configuration of rate limit `{limiter}` replaced by ours; usage was \
+                        "stored configuration of rate limit `{limiter}` replaced by that of this process; usage was \
                          reset{}",
                         Change(old, new, modes)
                     )
                 }
                 Reconciled::Carried => write!(
                     f,
-                    "stored configuration of rate limit `{limiter}` replaced by ours; permits in use \
+                    "stored configuration of rate limit `{limiter}` replaced by that of this process; permits in use \
                      still count{}",
                     Change(old, new, modes)
                 ),
@@ -109,7 +109,7 @@ impl fmt::Display for Event {
             ),
             Self::UntrustedProxy { network } => write!(
                 f,
-                "a request from a peer in {network} has a header of proxies with the address of a client, which is ignored \
+                "a request from a peer in {network} carries a proxy header that names a client; it is ignored \
                  because the peer is not among the `trusted_proxies`; if it is a proxy, add its network there, or all clients \
                  behind it share one limit"
             ),

@@ -142,7 +142,7 @@ impl Link {
         let nodes = Nodes::read(&reply, host_of(server)).ok_or_else(|| unknown_reply(&reply))?;
         // It left the cluster, or has not joined it yet.
         if nodes.is_empty() {
-            let unknown = format!("redis: {server} lists no slots; it is in no cluster");
+            let unknown = format!("redis: {server} lists no slots; it is not part of a cluster");
             return Err(StoreError::unavailable(unknown));
         }
         Ok(nodes)

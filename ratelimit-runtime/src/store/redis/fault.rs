@@ -254,8 +254,8 @@ fn with_hint(text: &str) -> String {
     }
     let has = |mark| text.contains(mark);
     let hint = if has("NOPERM") && has("access") {
-        "; let the Redis user access all keys that begin with the `key_prefix`, also after a brace: `~PREFIX*` and \
-         `~{PREFIX*`"
+        "; let the Redis user access all keys that begin with the `key_prefix`, with and without a brace in \
+         front: `~PREFIX*` and `~{PREFIX*`"
     } else if has("can't run this command") || has("NOPERM") || has("no permissions to run") {
         "; grant the Redis user the commands listed in docs/outages.md"
     } else if is_unknown_command(text) && (has("'TIME'") || has("`TIME`")) {
@@ -277,7 +277,8 @@ fn with_hint(text: &str) -> String {
     } else if has("insecure client") {
         "; remove `#insecure` from the store's address, and set `tls_ca` to a file with the authority's certificate"
     } else if has(PROTECTED) {
-        "; give the server a password, and write it in the store's address, or let the server set `protected-mode no`"
+        "; give the server a password, and write it in the store's address; only if no untrusted host can reach the \
+         server, set `protected-mode no` on it instead"
     } else if has("max number of clients") {
         "; raise the `maxclients` of the server, or close other connections"
     } else if has("OOM command") {
@@ -305,8 +306,8 @@ fn with_hint(text: &str) -> String {
         "; correct `SSL_CERT_FILE` and `SSL_CERT_DIR` or the system's certificates, or enable the crate feature \
          `tls-webpki-roots`, which reads none of them"
     } else if has("CertificateRequired") {
-        "; open the connections in `redis_connect` with a client certificate, or let the server set \
-         `tls-auth-clients no`"
+        "; open the connections in `redis_connect` with a client certificate; if a password is enough, set \
+         `tls-auth-clients no` on the server instead"
     } else {
         return text.to_owned();
     };

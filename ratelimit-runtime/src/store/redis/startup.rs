@@ -103,7 +103,7 @@ impl RedisStore {
         let node = self.link.gates.node_of(keys)?;
         let is_seed = self.link.address.seeds().any(|seed| seed == node.address);
         (!is_seed && !self.link.is_connected(keys)).then(|| {
-            "; if clients reach this node at another address, let it announce that one with \
+            "; if clients reach this node at another address, make it announce that one with \
              `cluster-announce-ip` and `cluster-announce-port`, or with `cluster-announce-hostname`"
                 .to_owned()
         })
@@ -116,7 +116,7 @@ impl RedisStore {
         let is_of_master = cause.is_some_and(|cause| cause.starts_with(UNREACHED_MASTER));
         let is_found = matches!(self.address().topology, Topology::Sentinel { .. });
         (is_found && is_of_master).then(|| {
-            "; if it is up, let the sentinels monitor it at an address that clients reach"
+            "; if it is up, make the sentinels monitor it at an address that clients can reach"
                 .to_owned()
         })
     }

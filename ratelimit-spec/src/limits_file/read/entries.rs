@@ -147,7 +147,7 @@ fn names_of(field: &Field<'_>, report: &mut Report) -> Option<Match> {
     if text.len() > MAX_NAME {
         report.add(field.position, || {
             let (name, n_bytes) = (field.name, text.len());
-            format!("`{name}` has {n_bytes} bytes; write at most {MAX_NAME}")
+            format!("`{name}` is {n_bytes} bytes long; write at most {MAX_NAME}")
         });
         // It is no name of any limiter, and its text is too long for a message.
         return None;

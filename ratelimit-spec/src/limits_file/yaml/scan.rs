@@ -29,7 +29,7 @@ const MAX_TOKENS: usize = 120_000;
 pub(super) fn scan(text: &str) -> Result<Vec<Token>, Problem> {
     if text.len() > MAX_BYTES {
         let message =
-            format!("the file has {} bytes; write at most {MAX_BYTES} (256 KiB)", text.len());
+            format!("the file is {} bytes long; write at most {MAX_BYTES} (256 KiB)", text.len());
         return Err(Problem { position: None, message, is_syntax: true });
     }
     let mut scanner = Scanner::default();
@@ -327,8 +327,9 @@ impl Scanner {
 
     fn push(&mut self, kind: Kind, column: usize) -> Result<(), Problem> {
         if self.tokens.len() == MAX_TOKENS {
-            let message =
-                format!("more than {MAX_TOKENS} keys, values and marks up to here; write fewer");
+            let message = format!(
+                "more than {MAX_TOKENS} keys, values and punctuation marks up to here; write fewer"
+            );
             return Err(self.problem(column, message));
         }
         let position = Position { line: self.line, column };
